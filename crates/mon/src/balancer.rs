@@ -13,6 +13,7 @@ pub const OPTION_ACTIVE: &str = "mgr/balancer/active";
 pub const OPTION_MODE: &str = "mgr/balancer/mode";
 pub const OPTION_INTERVAL: &str = "mgr/balancer/sleep_interval";
 pub const OPTION_MOVES_MAX: &str = "mgr/balancer/upmap_max_optimizations";
+pub const OPTION_POOLS: &str = "mgr/balancer/pool_ids";
 pub const OPTION_MISPLACED_MAX: &str = "target_max_misplaced_ratio";
 
 /// Most groups in the map with which new pools are still placed evenly at once, which takes some 0.2 s.
@@ -38,6 +39,8 @@ pub struct BalancerSettings {
     pub moves_max: usize,
     /// Share of all copies that may be on their way at a time.
     pub misplaced_max: f64,
+    /// Pools that are balanced; `None` for all. Some may be gone.
+    pub pools: Option<BTreeSet<PoolId>>,
 }
 
 impl BalancerSettings {
@@ -55,13 +58,30 @@ impl BalancerSettings {
             }),
             moves_max: option(OPTION_MOVES_MAX).and_then(|s| s.parse().ok()).unwrap_or(10),
             misplaced_max: option(OPTION_MISPLACED_MAX).and_then(|s| s.parse().ok()).unwrap_or(0.05),
+            pools: option(OPTION_POOLS).filter(|ids| !ids.is_empty()).map(pools_of),
         }
+    }
+
+    /// Returns the pools that a round may change; `None` for all. Groups that are to be merged are to stay together.
+    pub fn balanced(&self, map: &OsdMap) -> Option<BTreeSet<PoolId>> {
+        let is_shrinking = |pool: &PgPool| pool.pg_num_target < pool.pg_num;
+        if self.pools.is_none() && !map.pools.values().any(is_shrinking) {
+            return None;
+        }
+        let is_wanted = |id: &PoolId| self.pools.as_ref().is_none_or(|pools| pools.contains(id));
+        let wanted = map.pools.iter().filter(|(id, pool)| is_wanted(id) && !is_shrinking(pool));
+        Some(wanted.map(|(id, _)| *id).collect())
     }
 
     /// Returns true if anything is balanced.
     pub fn is_on(&self) -> bool {
         self.active && self.mode == MODE_UPMAP
     }
+}
+
+/// Reads numbers of pools, as `1,5`. What is none is left out.
+fn pools_of(ids: &str) -> BTreeSet<PoolId> {
+    ids.split(',').filter_map(|id| id.trim().parse().ok()).map(PoolId).collect()
 }
 
 /// Reason why copies are not moved now. Texts are Ceph's.
@@ -149,7 +169,8 @@ impl BalancerOutcome {
 /// Places the groups of a pool that `incremental` makes evenly from the first: while they are empty, it costs nothing.
 pub fn place_new_pool(state: &MonState, pool: PoolId, incremental: &mut Incremental) {
     let mut map: OsdMap = state.osdmap().clone();
-    let is_on = BalancerSettings::of(state, "").is_on();
+    let settings = BalancerSettings::of(state, "");
+    let is_on = settings.is_on() && settings.pools.is_none();
     let copies = |pool: &PgPool| pool.pg_num as usize * usize::from(pool.size);
     let new_copies = incremental.new_pools.get(&pool).map_or(0, copies);
     // Placing a new pool at once would take too long in large clusters; rounds do it.

@@ -10,6 +10,7 @@ mod bench_rebuild;
 mod ceph_cli;
 mod classes;
 mod cluster_reports;
+mod command_list;
 mod devices;
 mod differential;
 mod disruption;

@@ -26,6 +26,7 @@ const HONOURED: &[(&str, Option<&str>, &str)] = &[
     ("auth_service_ticket_ttl", None, "Seconds for which a ticket for OSDs and other daemons is good"),
     ("mgr/balancer/active", None, "The balancer moves copies of placement groups"),
     ("mgr/balancer/mode", None, "How the balancer works; upmap and none are known, crush-compat does nothing"),
+    ("mgr/balancer/pool_ids", None, "Numbers of the pools that the balancer works on; none: all"),
     ("mgr/balancer/sleep_interval", None, "Seconds between two rounds of the balancer"),
     ("mgr/balancer/upmap_max_optimizations", None, "Most copies that a round of the balancer moves"),
     ("mgr/pg_autoscaler/threshold", None, "By which factor pg_num is wrong before it is changed"),

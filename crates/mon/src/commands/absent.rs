@@ -24,8 +24,11 @@ pub(super) const COMMANDS: &[Command] = &[
         "device get-health-metrics {devid:String} {sample:String,req=false}",
         "r",
         "print a device's health",
-        |c| c.value(json!({})),
+        no_device,
     ),
+    Command::new("device ls-lights", "r", "list devices whose lights are on", |c| {
+        c.value(json!({"fault": [], "ident": []}))
+    }),
     Command::new(
         "device set-life-expectancy {devid:String} {from:String} {to:String,req=false}",
         "rw",
@@ -66,6 +69,23 @@ pub(super) const COMMANDS: &[Command] = &[
             Some(who) => refuse(Errno::EINVAL, format!("MDS named '{who}' does not exist, or is not up")),
             None => c.value(json!([])),
         }
+    }),
+    Command::new("fs get {fs_name:String}", "r", "print a file system; there are none", |c| {
+        refuse(Errno::ENOENT, format!("filesystem '{}' not found", c.args.word("fs_name")))
+    }),
+    Command::new("fs feature ls", "r", "list what clients of file systems may be asked for", |c| {
+        let text = || CLIENT_FEATURES.iter().enumerate().map(|(index, name)| format!("{index} {name}\n")).collect();
+        let of = |(index, name): (usize, &&str)| json!({"index": index, "name": name});
+        c.either(text, || CLIENT_FEATURES.iter().enumerate().map(of).collect())
+    }),
+    Command::new("mds compat show", "r", "print what metadata servers have to know", |c| {
+        c.either(|| format!("{}\n", compat_text()), || file_systems()["compat"].clone())
+    }),
+    Command::new("mds count-metadata {property:String}", "r", "count metadata servers by a property", |c| {
+        c.value(json!({}))
+    }),
+    Command::new("mds ok-to-stop {ids:String,n=N}", "r", "tell if metadata servers may stop; there are none", |c| {
+        done(format!("should be safe to stop [{}]", c.args.texts("ids").join(",")))
     }),
     Command::new("mds versions", "r", "count the versions of metadata servers", |c| c.value(json!({}))),
     Command::new("orch status {detail:Bool,req=false}", "r", "print the orchestrator; there is none", |_| {
@@ -139,7 +159,11 @@ fn no_device(c: &Context<'_>) -> Answer {
     refuse(Errno::ENOENT, format!("device {} not found", c.args.word("devid")))
 }
 
-fn no_tiers(_: &Context<'_>) -> Answer {
+/// Refuses a change of cache tiers, once its pools are known.
+fn no_tiers(c: &Context<'_>) -> Answer {
+    for argument in ["pool", "tierpool", "overlaypool"].into_iter().filter(|argument| c.args.has(argument)) {
+        c.pool(argument)?;
+    }
     refuse(Errno::EOPNOTSUPP, "there are no cache tiers: every pool is read and written itself")
 }
 
@@ -156,29 +180,65 @@ fn fs_dump(c: &Context<'_>) -> Answer {
         return refuse(Errno::ENOENT, format!("there is no map of file systems of epoch {epoch}"));
     }
     let text = || {
-        "e1\nenable_multiple, ever_enabled_multiple: 1,1\nlegacy client fscid: -1\n \nNo filesystems configured\n"
-            .to_owned()
+        let compat = compat_text();
+        format!(
+            "e1\nenable_multiple, ever_enabled_multiple: 1,1\ndefault compat: {compat}\nlegacy client fscid: -1\n \n\
+             No filesystems configured\n"
+        )
     };
     with_status(c.either(text, file_systems), "dumped fsmap epoch 1")
 }
 
+/// Features of metadata servers of Pacific, by their numbers from 1 on; an empty name is none.
+const SERVER_FEATURES: [&str; 10] = [
+    "base v0.20",
+    "client writeable ranges",
+    "default file layouts on dirs",
+    "dir inode in separate object",
+    "mds uses versioned encoding",
+    "dirfrag is stored in omap",
+    "",
+    "no anchor table",
+    "file layout v2",
+    "snaprealm v2",
+];
+
+/// Features of file systems' clients of Pacific, by their numbers from 0 on.
+const CLIENT_FEATURES: [&str; 19] = [
+    "reserved",
+    "reserved",
+    "reserved",
+    "reserved",
+    "reserved",
+    "jewel",
+    "kraken",
+    "luminous",
+    "mimic",
+    "reply_encoding",
+    "reclaim_client",
+    "lazy_caps_wanted",
+    "multi_reconnect",
+    "deleg_ino",
+    "metric_collect",
+    "alternate_name",
+    "notify_session_state",
+    "op_getvxattr",
+    "32bits_retry_fwd",
+];
+
+fn server_features() -> impl Iterator<Item = (usize, &'static str)> {
+    SERVER_FEATURES.into_iter().enumerate().filter(|(_, name)| !name.is_empty()).map(|(at, name)| (at + 1, name))
+}
+
+fn compat_text() -> String {
+    let names: Vec<String> = server_features().map(|(number, name)| format!("{number}={name}")).collect();
+    format!("compat={{}},rocompat={{}},incompat={{{}}}", names.join(","))
+}
+
 /// Returns the map of file systems, of which there are none.
 pub(super) fn file_systems() -> Value {
-    let features = [
-        "base v0.20",
-        "client writeable ranges",
-        "default file layouts on dirs",
-        "dir inode in separate object",
-        "mds uses versioned encoding",
-        "dirfrag is stored in omap",
-        "",
-        "no anchor table",
-        "file layout v2",
-        "snaprealm v2",
-    ];
-    let numbered = features.iter().enumerate().filter(|(_, name)| !name.is_empty());
     let incompat: Map<String, Value> =
-        numbered.map(|(at, name)| (format!("feature_{}", at + 1), json!(name))).collect();
+        server_features().map(|(number, name)| (format!("feature_{number}"), json!(name))).collect();
     json!({
         "epoch": 1,
         "default_fscid": -1,

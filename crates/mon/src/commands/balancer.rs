@@ -4,7 +4,7 @@ use super::command::Command;
 use super::context::Context;
 use super::units;
 use super::{Answer, balancer_plans, done, refuse};
-use crate::balancer::{BalancerSettings, OPTION_ACTIVE, OPTION_MODE, score_of};
+use crate::balancer::{BalancerSettings, OPTION_ACTIVE, OPTION_MODE, OPTION_POOLS, score_of};
 use crate::update::Update;
 use osdmap::{PgMapping, spread};
 use serde_json::json;
@@ -24,8 +24,14 @@ pub(super) const COMMANDS: &[Command] = &[
             mode => set(c, OPTION_MODE, mode),
         },
     ),
-    // No pools are named, which means all.
-    Command::new("balancer pool ls", "r", "list the pools that are balanced, if not all are", |_| done("")),
+    Command::new("balancer pool ls", "r", "list the pools that are balanced, if not all are", list_pools),
+    Command::new(
+        "balancer pool add {pools:String,n=N}",
+        "rw",
+        "balance these pools, beside others so named",
+        add_pools,
+    ),
+    Command::new("balancer pool rm {pools:String,n=N}", "rw", "name pools no more; none named means all", remove_pools),
     Command::new("balancer eval {option:String,req=false}", "r", "print how evenly data is spread", eval),
     Command::new(
         "balancer eval-verbose {option:String,req=false}",
@@ -62,6 +68,44 @@ fn set(c: &Context<'_>, option: &str, value: &str) -> Answer {
     let (who, name) = ("mgr".to_owned(), option.to_owned());
     let update = Update::Config { who, name, value: Some(value.to_owned()) };
     c.propose(vec![update], super::Reply::default())
+}
+
+/// Lists the pools that are named and still there; none named means all.
+fn list_pools(c: &Context<'_>) -> Answer {
+    let Some(pools) = settings(c).pools else { return done("") };
+    let mut names: Vec<&str> = pools.iter().filter_map(|id| c.map().pool_names.get(id)).map(String::as_str).collect();
+    names.sort_unstable();
+    c.value(json!(names))
+}
+
+fn add_pools(c: &Context<'_>) -> Answer {
+    let known = |name: &&str| c.map().pool_by_name(name);
+    let unknown: Vec<String> =
+        c.args.texts("pools").iter().filter(|n| known(n).is_none()).map(|n| format!("'{n}'")).collect();
+    if !unknown.is_empty() {
+        return refuse(Errno::EINVAL, format!("pool(s) [{}] not found", unknown.join(", ")));
+    }
+    let mut pools = settings(c).pools.unwrap_or_default();
+    pools.extend(c.args.texts("pools").iter().filter_map(known));
+    keep_pools(c, pools)
+}
+
+/// Takes pools off the list. Names that are not known are passed over, as on a Ceph.
+fn remove_pools(c: &Context<'_>) -> Answer {
+    let Some(mut pools) = settings(c).pools else { return done("") };
+    for name in c.args.texts("pools") {
+        if let Some(id) = c.map().pool_by_name(name) {
+            pools.remove(&id);
+        }
+    }
+    keep_pools(c, pools)
+}
+
+/// Keeps the list of pools, without those that are gone.
+fn keep_pools(c: &Context<'_>, pools: BTreeSet<PoolId>) -> Answer {
+    let there = pools.iter().filter(|id| c.map().pools.contains_key(id));
+    let ids: Vec<String> = there.map(|id| id.0.to_string()).collect();
+    set(c, OPTION_POOLS, &ids.join(","))
 }
 
 /// Returns the pool that is asked about, if one is.

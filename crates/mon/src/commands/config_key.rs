@@ -107,7 +107,7 @@ fn remove(c: &Context<'_>) -> Answer {
     let key = c.args.word("key");
     check_writable(key)?;
     if !c.state.config_keys.contains_key(key) {
-        return done("no such key");
+        return done("key deleted");
     }
     c.propose(vec![Update::ConfigKey { key: key.to_owned(), value: None }], Reply::status("key deleted"))
 }

@@ -6,6 +6,7 @@ use super::text_table::TextTable;
 use super::{Answer, Outcome, Reply};
 use crate::crashes::{self, Crash};
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::time::Duration;
 use types::Errno;
 
@@ -21,6 +22,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("crash archive {id:String}", "rw", "let a crash raise no alarm any more", archive),
     Command::new("crash archive-all", "rw", "let no crash raise an alarm any more", archive_all),
     Command::new("crash stat", "r", "count crashes", stat),
+    Command::new("crash json_report {hours:String}", "r", "count late crashes by their programs", json_report),
 ];
 
 /// Most bytes of a report, and most reports; the oldest go first.
@@ -98,6 +100,24 @@ fn older<'a>(c: &Context<'a>, days: u64) -> impl Iterator<Item = Crash> + use<'a
     let span = Duration::from_secs(days.saturating_mul(86_400));
     crashes::all(c.state)
         .filter(move |crash| crash.at().is_some_and(|at| now.to_unix().saturating_sub(at.to_unix()) > span))
+}
+
+/// Counts crashes of the last hours by the names of their programs. Its place is the status, as on a Ceph.
+fn json_report(c: &Context<'_>) -> Answer {
+    let Ok(hours) = c.args.word("hours").trim().parse::<u64>() else {
+        return wrong("hours argument must be integer".to_owned());
+    };
+    let (now, span) = (c.request.now, Duration::from_secs(hours.saturating_mul(3600)));
+    let is_late = |crash: &Crash| crash.at().is_some_and(|at| now.to_unix().saturating_sub(at.to_unix()) <= span);
+    let mut counts = BTreeMap::<String, u64>::new();
+    for crash in crashes::all(c.state).filter(is_late) {
+        let program = match crash.text("process_name") {
+            "" => "unknown",
+            name => name,
+        };
+        *counts.entry(program.to_owned()).or_default() += 1;
+    }
+    super::done(serde_json::json!(counts).to_string())
 }
 
 fn prune(c: &Context<'_>) -> Answer {

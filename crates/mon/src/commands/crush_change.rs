@@ -148,7 +148,10 @@ fn weight_argument(c: &Context<'_>) -> Result<u32, Reply> {
 }
 
 fn place(c: &Context<'_>, word: &str, preposition: &str) -> Answer {
-    let osd = c.existing_osd("id")?;
+    let osd = c.args.osd("id").expect("an OSD is required by the signature");
+    if !c.map().exists(osd) {
+        return refuse(Errno::ENOENT, format!("{osd} does not exist. Create it before updating the crush map"));
+    }
     let (weight, location) = (weight_argument(c)?, location(c)?);
     let number = short_float(c.args.number("weight"));
     let at = location_text(&location);
@@ -210,7 +213,9 @@ fn create_or_move(c: &Context<'_>) -> Answer {
     let (weight, location) = (weight_argument(c)?, location(c)?);
     let at = location_text(&location);
     let number = short_float(c.args.number("weight"));
-    let status = format!("create-or-move updating item name '{osd}' weight {number} at location {at} to crush map");
+    // Ceph's word for an OSD that is at its place.
+    let word = if c.crush().weight_at(osd.0, &location).is_some() { "updated" } else { "updating" };
+    let status = format!("create-or-move {word} item name '{osd}' weight {number} at location {at} to crush map");
     c.change_crush(status, |crush| crush.create_or_move_item(osd.0, weight, &osd.to_string(), &location).map(drop))
 }
 
@@ -254,6 +259,10 @@ fn move_item(c: &Context<'_>) -> Answer {
 fn link(c: &Context<'_>) -> Answer {
     let name = c.args.word("name");
     let (id, location) = (item(c, name)?, location(c)?);
+    if c.crush().weight_at(id, &location).is_some() {
+        let at = location_text(&location);
+        return done(format!("no need to move item id {id} name '{name}' to location {at} in crush map"));
+    }
     let status = format!("linked item id {id} name '{name}' to location {} in crush map", location_text(&location));
     c.change_crush(status, |crush| crush.link_bucket(name, &location))
 }
@@ -302,8 +311,11 @@ fn rename_bucket(c: &Context<'_>) -> Answer {
 
 fn swap_bucket(c: &Context<'_>) -> Answer {
     let (source, dest) = (c.args.word("source"), c.args.word("dest"));
-    let id = item(c, source)?;
-    item(c, dest)?;
+    let known = |what: &str, name: &str| {
+        c.crush().id(name).ok_or_else(|| Reply::error(Errno::ENOENT, format!("{what} item {name} does not exist")))
+    };
+    let id = known("source", source)?;
+    known("dest", dest)?;
     if c.crush().parent(id).is_some() && !c.args.flag("yes_i_really_mean_it") {
         let sentence =
             format!("source item {source} is not an orphan bucket; pass --yes-i-really-mean-it to proceed anyway");

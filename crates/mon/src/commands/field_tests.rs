@@ -222,6 +222,21 @@ fn report(id: &str, at: Utime) -> String {
 }
 
 #[test]
+fn many_weights_are_given_in_cephs_form() {
+    let mut cluster = TestCluster::with_osds();
+    let command = |weights: &str| json!({"prefix": "osd reweightn", "weights": weights});
+    for weights in ["{'0': '32768', '1': '65536'}", "{\"0\":\"32768\"}", "{\"0\": 32768}"] {
+        cluster.ok(json!({"prefix": "osd reweight", "id": 0, "weight": 1.0}));
+        cluster.ok(command(weights));
+        assert_eq!(cluster.state.osdmap().weight(types::OsdId(0)), 0x8000, "{weights}");
+    }
+    for weights in ["nothing", "[1]", "{\"0\": \"x\"}", "{\"0\": \"65537\"}", "{\"0\": -1}"] {
+        check(&mut cluster, command(weights), -22, &format!("unable to parse 'weights' value '{weights}'"));
+    }
+    check(&mut cluster, command("{'77': '1'}"), -2, "unable to parse 'weights' value '{'77': '1'}'");
+}
+
+#[test]
 fn crashes_are_kept_listed_archived_and_removed() {
     let mut cluster = TestCluster::with_osds();
     let crash = |what: &str| json!({"prefix": format!("crash {what}")});
@@ -247,6 +262,10 @@ fn crashes_are_kept_listed_archived_and_removed() {
     let table = cluster.ok(crash("ls"));
     assert!(table.starts_with("ID      ENTITY       NEW\nold     client.demo   * \n"), "{table}");
     assert_eq!(cluster.ok(crash("stat")).lines().next(), Some("2 crashes recorded"));
+    for (hours, told) in [("2", "{\"unknown\":1}"), ("480", "{\"unknown\":2}"), ("0", "{}")] {
+        check(&mut cluster, json!({"prefix": "crash json_report", "hours": hours}), 0, told);
+    }
+    assert_eq!(cluster.run(json!({"prefix": "crash json_report", "hours": "x"})).code, 22);
     assert_eq!(parsed(&mut cluster, of("info", "old"))["utsname_hostname"], "h1");
     cluster.ok(of("archive", "old"));
     assert_eq!(parsed(&mut cluster, crash("ls-new")).as_array().unwrap().len(), 1);
@@ -267,8 +286,16 @@ fn what_is_not_here_is_said_as_on_a_ceph_without_it() {
     for orch in ["orch ls", "orch ps", "orch status"] {
         check(&mut cluster, json!({"prefix": orch}), -2, none);
     }
-    check(&mut cluster, json!({"prefix": "device info", "devid": "x"}), -2, "device x not found");
+    for of_a_device in ["device info", "device get-health-metrics"] {
+        check(&mut cluster, json!({"prefix": of_a_device, "devid": "x"}), -2, "device x not found");
+    }
+    assert_eq!(parsed(&mut cluster, json!({"prefix": "device ls-lights"})), json!({"fault": [], "ident": []}));
     assert_eq!(parsed(&mut cluster, json!({"prefix": "telemetry status"}))["enabled"], false);
+    for pool in ["a", "b"] {
+        let unknown = format!("unrecognized pool '{pool}'");
+        check(&mut cluster, json!({"prefix": "osd tier rm", "pool": pool, "tierpool": pool}), -2, &unknown);
+        assert_eq!(cluster.run(json!({"prefix": "osd pool create", "pool": pool})).code, 0);
+    }
     let no_tiers = "there are no cache tiers: every pool is read and written itself";
     for (word, more) in [
         ("add", json!({"tierpool": "b"})),
@@ -288,6 +315,14 @@ fn what_is_not_here_is_said_as_on_a_ceph_without_it() {
     let insights = cluster.run(json!({"prefix": "insights"}));
     assert!(insights.code == -95 && insights.status.starts_with("Module 'insights' is not enabled"), "{insights:?}");
     assert_eq!(parsed(&mut cluster, json!({"prefix": "mds versions"})), json!({}));
+    check(&mut cluster, json!({"prefix": "fs get", "fs_name": "x"}), -2, "filesystem 'x' not found");
+    check(&mut cluster, json!({"prefix": "mds ok-to-stop", "ids": ["a", "b"]}), 0, "should be safe to stop [a,b]");
+    let compat = "compat={},rocompat={},incompat={1=base v0.20,2=client writeable ranges,3=default file layouts on dirs,\
+                  4=dir inode in separate object,5=mds uses versioned encoding,6=dirfrag is stored in omap,8=no anchor \
+                  table,9=file layout v2,10=snaprealm v2}\n";
+    assert_eq!(cluster.ok(json!({"prefix": "mds compat show"})), compat);
+    assert!(cluster.ok(json!({"prefix": "fs dump"})).contains(&format!("\ndefault compat: {compat}legacy")));
+    assert!(cluster.ok(json!({"prefix": "fs feature ls"})).ends_with("\n17 op_getvxattr\n18 32bits_retry_fwd\n"));
     check(&mut cluster, json!({"prefix": "fs dump"}), 0, "dumped fsmap epoch 1");
 }
 
@@ -371,6 +406,7 @@ fn reports_have_a_checksum_and_the_numbers_of_statistics() {
         let checksum = types::crc32c::update(6789, &reply.output);
         assert_eq!((reply.code, reply.status), (0, format!("report {checksum}")));
     }
+    assert_eq!(parsed(&mut cluster, json!({"prefix": "osd last-stat-seq", "id": 77})), json!(0));
     let last = parsed(&mut cluster, json!({"prefix": "osd last-stat-seq", "id": 1}));
     assert_eq!(last, json!(u64::from(NOW.sec) * 1000));
     let dump = parsed(&mut cluster, json!({"prefix": "pg dump", "dumpcontents": ["osds"]}));

@@ -92,6 +92,27 @@ fn osds_with_more_groups_than_their_share_get_lower_weights() {
 }
 
 #[test]
+fn pools_that_are_balanced_can_be_named() {
+    let mut cluster = cluster();
+    for pool in ["one", "two"] {
+        cluster.ok(json!({"prefix": "osd pool create", "pool": pool}));
+    }
+    let named = |cluster: &mut TestCluster| cluster.ok(json!({"prefix": "balancer pool ls", "format": "json"}));
+    let pools = |verb: &str, names: &[&str]| json!({"prefix": format!("balancer pool {verb}"), "pools": names});
+    assert_eq!(named(&mut cluster), "");
+    let unknown = cluster.run(pools("add", &["two", "nothing", "other"]));
+    assert_eq!((unknown.code, unknown.status.as_str()), (-22, "pool(s) ['nothing', 'other'] not found"));
+    assert_eq!(named(&mut cluster), "");
+    cluster.ok(pools("add", &["two"]));
+    cluster.ok(pools("add", &["one"]));
+    assert_eq!(named(&mut cluster), r#"["one","two"]"#);
+    cluster.ok(pools("rm", &["two", "nothing"]));
+    assert_eq!(named(&mut cluster), r#"["one"]"#);
+    cluster.ok(pools("rm", &["one"]));
+    assert_eq!(named(&mut cluster), "");
+}
+
+#[test]
 fn a_plan_is_kept_looked_at_and_carried_out() {
     let mut cluster = cluster();
     cluster.ok(json!({"prefix": "balancer off"}));

@@ -58,7 +58,7 @@ fn dump(c: &Context<'_>) -> Answer {
         "modules": mgr_modules::enabled(c),
         "available_modules": [],
         "services": {},
-        "always_on_modules": {"pacific": mgr_modules::ALWAYS_ON},
+        "always_on_modules": mgr_modules::always_on(),
         "last_failure_osd_epoch": 0,
         "active_clients": [],
     }))
@@ -82,7 +82,7 @@ fn metadata(c: &Context<'_>) -> Answer {
     match c.args.text("who") {
         Some(who) => match name.filter(|name| *name == who) {
             Some(name) => c.value(of(name)),
-            None => refuse(Errno::ENOENT, format!("there is no manager daemon '{who}'")),
+            None => refuse(Errno::ENOENT, format!("mgr.{who} does not exist")),
         },
         None => c.value(name.map(of).into_iter().collect()),
     }

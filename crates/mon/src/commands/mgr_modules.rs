@@ -25,7 +25,7 @@ pub(super) const COMMANDS: &[Command] = &[
     ),
 ];
 
-/// Modules that are always on, as in Pacific.
+/// Modules that are always on, as in Octopus and Pacific.
 pub(super) const ALWAYS_ON: [&str; 10] = [
     "balancer",
     "crash",
@@ -38,6 +38,15 @@ pub(super) const ALWAYS_ON: [&str; 10] = [
     "telemetry",
     "volumes",
 ];
+
+/// Modules that are always on in Nautilus.
+const ALWAYS_ON_NAUTILUS: [&str; 8] =
+    ["balancer", "crash", "devicehealth", "orchestrator_cli", "progress", "rbd_support", "status", "volumes"];
+
+/// Returns the modules that are always on, by releases, as a Ceph's manager map has them.
+pub(super) fn always_on() -> Value {
+    json!({"nautilus": ALWAYS_ON_NAUTILUS, "octopus": ALWAYS_ON, "pacific": ALWAYS_ON})
+}
 
 /// Modules that are enabled until someone disables them.
 const FIRST: [&str; 3] = ["iostat", "nfs", "restful"];

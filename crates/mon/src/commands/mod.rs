@@ -42,6 +42,7 @@ mod ec_profiles;
 mod field_tests;
 mod force;
 mod health;
+mod iostat;
 mod log;
 #[cfg(test)]
 mod map_tests;

@@ -1,12 +1,13 @@
-//! `ceph mon add|rm` changes the set of monitors. `ceph mon confirm-survivor` confirms that the records of a monitor
-//! that was made the only one are complete.
+//! `ceph mon add|rm|set-*` changes the set of monitors and what the map has of each. `ceph mon confirm-survivor`
+//! confirms that the records of a monitor that was made the only one are complete.
 
 use super::command::Command;
 use super::context::Context;
 use super::mon::majority;
 use super::{Answer, Reply, done, refuse};
 use crate::update::Update;
-use osdmap::{MonMap, mon_features};
+use osdmap::{MonInfo, MonMap, mon_features};
+use std::collections::BTreeMap;
 use types::Errno;
 use wire::addr::AddrKind;
 use wire::nacre::mon::doubt;
@@ -28,6 +29,12 @@ pub(super) const COMMANDS: &[Command] = &[
         "choose how the monitors choose who leads",
         set_strategy,
     ),
+    Command::new("mon set-rank {name:String} {rank:Int}", "rw", "set a monitor's place among them", set_rank),
+    Command::new("mon set-weight {name:String} {weight:Int,range=0|65535}", "rw", "set a monitor's weight", |c| {
+        change_one(c, |mon| mon.weight = c.args.int("weight").and_then(|w| u16::try_from(w).ok()).unwrap_or_default())
+    }),
+    Command::new("mon set_location {name:String} {args:String,n=N}", "rw", "say where a monitor is", set_location),
+    Command::new("mon set-addrs {name:String} {addrs:String}", "rw", "set a monitor's addresses", set_addrs),
     // All monitors listen for msgr2, and for nothing else.
     Command::new("mon enable-msgr2", "rw", "have all monitors listen for msgr2, as they do anyway", |_| done("")),
     Command::new(
@@ -98,6 +105,61 @@ fn set_strategy(c: &Context<'_>) -> Answer {
             "monitors elect whoever has the newest log: neither can one be kept from leading, nor do connections count",
         ),
         other => refuse(Errno::EINVAL, format!("'{other}' is not one of classic, disallow, connectivity")),
+    }
+}
+
+/// Changes what the map has of the monitor `name`.
+fn change_one(c: &Context<'_>, change: impl FnOnce(&mut MonInfo)) -> Answer {
+    let name = c.args.word("name");
+    let mut map = c.state.monmap.clone();
+    let Some(mon) = map.mons.get_mut(name) else {
+        return refuse(Errno::ENOENT, format!("mon.{name} does not exist"));
+    };
+    change(mon);
+    c.propose(vec![next(c, map)], Reply::default())
+}
+
+/// Moves a monitor to another place among the ranks. A place that there is not changes nothing, as on a Ceph.
+fn set_rank(c: &Context<'_>) -> Answer {
+    let name = c.args.word("name");
+    let mut map = c.state.monmap.clone();
+    let Some(from) = map.ranks.iter().position(|other| other == name) else {
+        return refuse(Errno::ENOENT, format!("mon.{name} does not exist in monmap"));
+    };
+    let to = c.args.int("rank").and_then(|rank| usize::try_from(rank).ok());
+    if let Some(to) = to.filter(|to| *to < map.ranks.len()) {
+        let moved = map.ranks.remove(from);
+        map.ranks.insert(to, moved);
+    }
+    c.propose(vec![next(c, map)], Reply::default())
+}
+
+/// Keeps the place of a monitor in the CRUSH hierarchy, which `mon dump` shows.
+fn set_location(c: &Context<'_>) -> Answer {
+    let mut location = BTreeMap::new();
+    for word in c.args.texts("args") {
+        let Some((kind, place)) = word.split_once('=').filter(|(kind, place)| !kind.is_empty() && !place.is_empty())
+        else {
+            return refuse(Errno::EINVAL, format!("'{word}' is no place: a kind of bucket, '=' and its name"));
+        };
+        location.insert(kind.to_owned(), place.to_owned());
+    }
+    change_one(c, |mon| mon.crush_location = location)
+}
+
+/// Monitors move only by being removed and added: one that is there keeps its address.
+fn set_addrs(c: &Context<'_>) -> Answer {
+    let (name, text) = (c.args.word("name"), c.args.word("addrs"));
+    let Some(known) = c.state.monmap.mons.get(name) else {
+        return refuse(Errno::ENOENT, format!("mon.{name} does not exist"));
+    };
+    match addrs(text.trim_start_matches('[').trim_end_matches(']')) {
+        Some(addrs) if addrs == known.addrs => done(""),
+        Some(_) => refuse(
+            Errno::EOPNOTSUPP,
+            format!("mon.{name} is at {}; a monitor gets another address by being removed and added", known.addrs),
+        ),
+        None => refuse(Errno::EINVAL, format!("'{text}' is no address that a monitor could listen at")),
     }
 }
 
@@ -184,6 +246,43 @@ mod tests {
         assert!(!cluster.state.in_doubt && cluster.state.pgs.values().all(|record| record.doubt == doubt::NONE));
         assert_eq!(cluster.run(make).code, 0);
         assert!(cluster.state.osdmap().pool_max > before + 1000, "numbers that may have been given are skipped");
+    }
+
+    #[test]
+    fn ranks_weights_and_places_of_monitors_are_kept() {
+        let mut cluster = TestCluster::empty();
+        cluster.ok(json!({"prefix": "mon add", "name": "b", "addr": "10.0.0.2"}));
+        for (command, sentence) in [
+            (json!({"prefix": "mon set-rank", "name": "z", "rank": 0}), "mon.z does not exist in monmap"),
+            (json!({"prefix": "mon set-weight", "name": "z", "weight": 1}), "mon.z does not exist"),
+            (json!({"prefix": "mon set_location", "name": "z", "args": ["host=h"]}), "mon.z does not exist"),
+            (json!({"prefix": "mon set-addrs", "name": "z", "addrs": "[v2:10.0.0.9:3300/0]"}), "mon.z does not exist"),
+        ] {
+            let reply = cluster.run(command);
+            assert_eq!((reply.code, reply.status.as_str()), (Errno::ENOENT.as_result(), sentence));
+        }
+        cluster.ok(json!({"prefix": "mon set-rank", "name": "b", "rank": 0}));
+        assert_eq!(cluster.state.monmap.ranks, ["b", "a"]);
+        // There is no third place.
+        cluster.ok(json!({"prefix": "mon set-rank", "name": "b", "rank": 2}));
+        assert_eq!(cluster.state.monmap.ranks, ["b", "a"]);
+        cluster.ok(json!({"prefix": "mon set-weight", "name": "b", "weight": 7}));
+        cluster.ok(json!({"prefix": "mon set_location", "name": "b", "args": ["host=h1", "rack=r1"]}));
+        let known = &cluster.state.monmap.mons["b"];
+        assert_eq!(known.weight, 7);
+        assert_eq!(
+            known.crush_location.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>(),
+            ["host=h1", "rack=r1"]
+        );
+        let epoch = cluster.state.monmap.epoch;
+        let code = |cluster: &mut TestCluster, command| cluster.run(command).code;
+        let bad_place = json!({"prefix": "mon set_location", "name": "b", "args": ["nowhere"]});
+        assert_eq!(code(&mut cluster, bad_place), Errno::EINVAL.as_result());
+        let same = json!({"prefix": "mon set-addrs", "name": "b", "addrs": "[v2:10.0.0.2:3300/0]"});
+        assert_eq!(code(&mut cluster, same), 0);
+        let other = json!({"prefix": "mon set-addrs", "name": "b", "addrs": "v2:10.0.0.3:3300/0"});
+        assert_eq!(code(&mut cluster, other), Errno::EOPNOTSUPP.as_result());
+        assert_eq!(cluster.state.monmap.epoch, epoch);
     }
 
     #[test]

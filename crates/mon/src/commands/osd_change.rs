@@ -7,8 +7,8 @@ use super::osd_new;
 use super::{Answer, Outcome, Reply, done, refuse};
 use crate::Update;
 use osdmap::{Incremental, OsdState, PgMapping, UpActing, WEIGHT_IN};
-use serde_json::json;
-use std::collections::BTreeSet;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 use types::{Errno, Fsid, OsdId};
 use wire::nacre::mon::pg_state;
 
@@ -201,14 +201,20 @@ fn reweight(c: &Context<'_>) -> Answer {
 }
 
 fn reweight_many(c: &Context<'_>) -> Answer {
-    let invalid = || Reply::error(Errno::EINVAL, "weights must be a JSON object such as {\"0\": 65536, \"1\": 32768}");
-    let weights: std::collections::BTreeMap<String, u32> =
-        serde_json::from_str(c.args.word("weights")).map_err(|_| invalid())?;
+    let text = c.args.word("weights");
+    let invalid = || Reply::error(Errno::EINVAL, format!("unable to parse 'weights' value '{text}'"));
+    // Ceph's form has texts, and takes either kind of quotation mark. Numbers are taken, too.
+    let weights: BTreeMap<String, Value> = serde_json::from_str(&text.replace('\'', "\"")).map_err(|_| invalid())?;
     let mut changes = Vec::new();
     for (osd, weight) in weights {
+        let weight = match &weight {
+            Value::String(text) => text.trim().parse().ok(),
+            other => other.as_u64().and_then(|weight| u32::try_from(weight).ok()),
+        };
+        let weight: u32 = weight.ok_or_else(invalid)?;
         let osd = parse_osd(&osd)
             .filter(|osd| c.map().exists(*osd))
-            .ok_or_else(|| Reply::error(Errno::ENOENT, format!("osd '{osd}' does not exist")))?;
+            .ok_or_else(|| Reply::error(Errno::ENOENT, invalid().status))?;
         if weight > WEIGHT_IN {
             return Err(invalid());
         }
@@ -435,7 +441,7 @@ fn lost(c: &Context<'_>) -> Answer {
         return refuse(Errno::EPERM, sentence);
     }
     if c.map().is_up(osd) {
-        return refuse(Errno::EBUSY, format!("{osd} is not down or doesn't exist"));
+        return refuse(Errno::EBUSY, format!("{osd} is not down"));
     }
     let down_at = c.map().osd(osd).expect("it exists").info.down_at;
     c.change_map(format!("marked osd lost in epoch {}", down_at.0), |incremental| {

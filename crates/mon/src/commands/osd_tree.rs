@@ -156,7 +156,7 @@ fn list_below(c: &Context<'_>) -> Answer {
     let map = map_at(c)?;
     let name = c.args.word("name");
     let Some(root) = map.crush.id(name) else {
-        return refuse(Errno::ENOENT, format!("{name} does not exist"));
+        return refuse(Errno::ENOENT, format!("\"{name}\" does not exist"));
     };
     let mut osds = map.crush.leaves(root);
     osds.sort_unstable();

@@ -24,10 +24,10 @@ pub(super) const COMMANDS: &[Command] = &[
         "pg dump_json {dumpcontents:Choices,n=N,req=false,strings=all|summary|sum|pools|osds|pgs}",
         "r",
         "print what is known of placement groups as JSON",
-        |c| with_status(compact(c, &contents_value(c)), "ok"),
+        |c| with_status(compact(c, &contents_value(c)), "dumped all"),
     ),
     Command::new("pg dump_pools_json", "r", "print what is known of pools as JSON", |c| {
-        with_status(compact(c, &json!({"pg_ready": true, "pool_stats": pools_value(c)})), "ok")
+        with_status(compact(c, &json!({"pg_ready": true, "pool_stats": pools_value(c)})), "dumped pools")
     }),
 ];
 

@@ -207,7 +207,11 @@ fn truth(text: &str) -> Result<bool, Reply> {
 }
 
 fn integer(text: &str) -> Result<i64, Reply> {
-    text.parse().map_err(|_| Reply::error(Errno::EINVAL, format!("error parsing integer value '{text}'")))
+    text.parse().map_err(|_| {
+        let sentence =
+            format!("error parsing integer value '{text}': Expected option value to be integer, got '{text}'");
+        Reply::error(Errno::EINVAL, sentence)
+    })
 }
 
 fn set(c: &Context<'_>) -> Answer {

@@ -4,9 +4,10 @@ use super::command::Command;
 use super::signature::Signature;
 use super::{
     absent, auth, autoscale, balancer, balancer_plans, blocklist, cluster, config, config_facts, config_history,
-    config_key, crash, crush_change, crush_query, ec_profiles, force, health, log, mgr, mgr_modules, mon, mon_change,
-    ok_to_stop, osd_change, osd_df, osd_dump, osd_flags, osd_new, osd_query, osd_status, osd_tree, pg, pg_dump,
-    placement_temp, pool_applications, pool_settings, pools, rbd, report, scrub, services, spread, upmap, weight_sets,
+    config_key, crash, crush_change, crush_query, ec_profiles, force, health, iostat, log, mgr, mgr_modules, mon,
+    mon_change, ok_to_stop, osd_change, osd_df, osd_dump, osd_flags, osd_new, osd_query, osd_status, osd_tree, pg,
+    pg_dump, placement_temp, pool_applications, pool_settings, pools, rbd, report, scrub, services, spread, upmap,
+    weight_sets,
 };
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -30,6 +31,7 @@ const TOPICS: &[&[Command]] = &[
     ec_profiles::COMMANDS,
     force::COMMANDS,
     health::COMMANDS,
+    iostat::COMMANDS,
     log::COMMANDS,
     mgr::COMMANDS,
     mgr_modules::COMMANDS,
@@ -89,6 +91,10 @@ pub(super) fn signatures() -> impl Iterator<Item = &'static Signature> {
     all().values().map(|known| &known.signature)
 }
 
+/// Commands that `ceph` sends again each second, and the flag that has it do so.
+const POLLED: [&str; 1] = ["iostat"];
+const POLL: u8 = 1 << 4;
+
 /// Parts of the cluster whose commands are described first.
 const FIRST: [&str; 2] = ["pg", "osd"];
 
@@ -109,7 +115,7 @@ pub(super) fn descriptions() -> String {
                 "help": known.command.help,
                 "module": module(prefix),
                 "perm": known.command.permissions,
-                "flags": 0,
+                "flags": if POLLED.contains(&prefix.as_str()) { POLL } else { 0 },
             }),
         );
     }
@@ -122,7 +128,7 @@ pub(super) fn module(prefix: &str) -> &'static str {
     match words[..] {
         ["config", "dump"] => "mon",
         ["config", "show" | "show-with-defaults"] | ["device", ..] => "mgr",
-        ["fs", "dump"] => "mds",
+        ["fs", "dump" | "feature", ..] => "mds",
         ["pg", "repeer"] => "osd",
         ["service", ..] => "service",
         [first, ..] => ["osd", "pg", "auth", "config", "config-key", "mgr", "fs", "mds"]

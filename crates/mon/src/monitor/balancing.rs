@@ -5,7 +5,7 @@ use super::osd_changes::Draft;
 use super::{Monitor, Now};
 use crate::balancer::{BalancerSettings, Obstacle, obstacle};
 use crate::state::LogPriority;
-use osdmap::{BalanceLimits, MappingUpdate, OsdMap, PgMapping, PgPool, UpmapChanges, balance, stale_upmaps};
+use osdmap::{BalanceLimits, MappingUpdate, OsdMap, PgMapping, UpmapChanges, balance, stale_upmaps};
 use std::sync::Arc;
 use std::time::Duration;
 use types::Epoch;
@@ -136,10 +136,7 @@ impl Monitor {
                 let still = settings.misplaced_max * copies as f64
                     - copies as f64 * totals.misplaced_copies as f64 / totals.copies.max(1) as f64;
                 let moves_max = settings.moves_max.min((still as usize).max(1));
-                // Groups that are to be merged are to stay together.
-                let is_shrinking = |pool: &PgPool| pool.pg_num_target < pool.pg_num;
-                let others = map.pools.iter().filter(|(_, pool)| !is_shrinking(pool)).map(|(id, _)| *id);
-                let pools = map.pools.values().any(is_shrinking).then(|| others.collect());
+                let pools = settings.balanced(map);
                 balance(map, self.balancing.follow(map)?, &BalanceLimits { moves_max, pools })
             }
         };

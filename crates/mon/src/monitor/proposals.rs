@@ -616,7 +616,7 @@ impl Monitor {
     fn audit_line(&self, now: Now, request: &CommandRequest) -> LogEntry {
         let entity = self.sessions.get(&request.session).map(|s| s.peer.auth_name.to_string()).unwrap_or_default();
         let cmd: Vec<String> = request.cmd.iter().map(|command| commands::for_log(command)).collect();
-        let message = format!("from='{}' entity='{entity}' cmd={cmd:?}: dispatch", request.from);
+        let message = format!("from='{}' entity='{entity}' cmd=[{}]: dispatch", request.from, cmd.join(","));
         LogEntry { channel: "audit".to_owned(), ..self.log_line(now, LogPriority::INFO, message) }
     }
 

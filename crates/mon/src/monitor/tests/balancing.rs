@@ -87,6 +87,25 @@ fn it_can_be_switched_off_and_on() {
     assert!(!h.map().pg_upmap_items.is_empty());
 }
 
+/// Where pools are named, others stay as they are.
+#[test]
+fn only_pools_that_are_named_are_balanced() {
+    let (mut h, sessions) = uneven();
+    let client = h.client();
+    let command = |h: &mut Harness, line: &str| h.command(client, line).result;
+    assert_eq!(
+        command(&mut h, r#"{"prefix": "config set", "who": "mgr", "name": "mgr/balancer/pool_ids", "value": "77"}"#),
+        0
+    );
+    live(&mut h, &sessions, CLEAN, 130);
+    assert!(h.map().pg_upmap_items.is_empty());
+    let name = h.map().pool_names[&PoolId(1)].clone();
+    assert_eq!(command(&mut h, &format!(r#"{{"prefix": "balancer pool add", "pools": ["{name}"]}}"#)), 0);
+    live(&mut h, &sessions, CLEAN, 130);
+    assert!(!h.map().pg_upmap_items.is_empty());
+    assert!(h.map().pg_upmap_items.keys().all(|pg| pg.pool == PoolId(1)));
+}
+
 #[test]
 fn exceptions_to_osds_that_are_out_go() {
     let (mut h, sessions) = uneven();
