@@ -93,6 +93,13 @@ class Cluster:
         self.ceph("osd", "pool", "set", name, "min_size", str(size - 1))
         self.ceph("osd", "pool", "application", "enable", name, "compare")
 
+    def make_coded_pool(self, name, k, m, pg_num):
+        """Makes an erasure-coded pool that takes overwrites, with at most one shard on each OSD."""
+        self.ceph("osd", "erasure-code-profile", "set", name, f"k={k}", f"m={m}", "crush-failure-domain=osd")
+        self.ceph("osd", "pool", "create", name, str(pg_num), str(pg_num), "erasure", name)
+        self.ceph("osd", "pool", "set", name, "allow_ec_overwrites", "true")
+        self.ceph("osd", "pool", "application", "enable", name, "compare")
+
     def wait_until_clean(self, limit_s=START_S):
         def clean():
             pgmap = self.ceph_json("status")["pgmap"]

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Tells what one operation of a block image's client costs a cluster, by counts and by layers.
 
-    tests/cost/run.py [--nacre BINARY] [--engine nacre|ceph] [--rows REGEX] [--seconds N] [--json FILE]
+    tests/cost/run.py [--nacre BINARY] [--engine nacre|ceph] [--coded K+M] [--rows REGEX] [--seconds N] [--json FILE]
 
-A cluster is started as tests/compare does it; an image of one pool with three copies is filled; then each row is driven
-by fio's engine `rbd`, on the unmodified librbd with its cache off. While a row runs its expenses are measured four
-times, one after the other, so that no way of measuring is paid by another's figures: CPU time as the kernel accounts
-it; counts of events (`perf stat`); samples of all processors (`perf record`), told by layer; allocations, by probes in
-the binary. All are divided by the operations that the OSDs counted meanwhile. What cannot be measured here is told.
+A cluster is started as tests/compare does it; an image of one pool, with three copies or erasure-coded, is filled; then
+each row is driven by fio's engine `rbd`, on the unmodified librbd with its cache off. While a row runs its expenses are
+measured four times, one after the other, so that no way of measuring is paid by another's figures: CPU time as the
+kernel accounts it; counts of events (`perf stat`); samples of all processors (`perf record`), told by layer;
+allocations, by probes in the binary. All are divided by the operations that the OSDs counted meanwhile. What cannot be
+measured here is told.
 
 Needs perf, fio and root.
 """
@@ -64,10 +65,20 @@ ROWS = (
 )
 
 
+def coding(text):
+    """Numbers of data and parity shards, of a text such as 4+2."""
+    k, m = map(int, text.split("+"))
+    if k < 2 or m < 1:
+        raise ValueError(f"{text} is no code")
+    return k, m
+
+
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--nacre", default="target/release/nacre", help="the binary (default target/release/nacre)")
     p.add_argument("--engine", choices=("nacre", "ceph"), default="nacre", help="the cluster (default nacre)")
+    p.add_argument("--coded", metavar="K+M", type=coding,
+                   help="the image lies wholly in an erasure-coded pool of so many data and parity shards")
     p.add_argument("--rows", default="", metavar="REGEX",
                    help="only rows that match: " + ", ".join(row.name for row in ROWS))
     p.add_argument("--seconds", type=int, default=4, help="length of each of the four measurements (default 4)")
@@ -79,8 +90,9 @@ def arguments():
     p.add_argument("--no-profile", action="store_true", help="counts only")
     p.add_argument("--json", metavar="FILE", help="write all figures there")
     a = p.parse_args()
-    if min(a.seconds, a.osds, a.osd_gib, a.image_mib) < 1 or a.osds < COPIES:
-        p.error(f"sizes and times are at least 1, and there are at least {COPIES} OSDs")
+    members = sum(a.coded) if a.coded else COPIES
+    if min(a.seconds, a.osds, a.osd_gib, a.image_mib) < 1 or a.osds < members:
+        p.error(f"sizes and times are at least 1, and there are at least {members} OSDs")
     try:
         a.rows = [row for row in ROWS if re.search(a.rows, row.name)]
     except re.error as e:
@@ -233,9 +245,12 @@ class Measurement:
         return result
 
 
-def prepare(cluster, image_mib):
-    """Makes the pool and the image, and writes every object of it."""
-    cluster.make_pool(POOL, COPIES, PG_NUM)
+def prepare(cluster, image_mib, coded):
+    """Makes the pool and the image, and writes every object of it. `coded`: numbers of shards, or none."""
+    if coded:
+        cluster.make_coded_pool(POOL, *coded, PG_NUM)
+    else:
+        cluster.make_pool(POOL, COPIES, PG_NUM)
     cluster.wait_until_clean()
     run(["rbd", "create", "--size", f"{image_mib}M", f"{POOL}/{IMAGE}"], cluster.env)
     run(["fio", "--name=fill", "--ioengine=rbd", "--clientname=admin", f"--pool={POOL}", f"--rbdname={IMAGE}",
@@ -261,7 +276,7 @@ def main():
         else:
             cluster = Ceph(place, *size)
         cluster.start()
-        prepare(cluster, settings.image_mib)
+        prepare(cluster, settings.image_mib, settings.coded)
         if settings.engine == "nacre" and not settings.no_profile:
             probes = counting.Probes(cluster.binary)
             if probes.why_not:
