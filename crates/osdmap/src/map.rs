@@ -212,6 +212,17 @@ impl OsdMap {
         (self.osds().count(), up, inside)
     }
 
+    /// Returns true if all OSDs have these bits ([`OsdXInfo::features`]): those that have ever been up and are not
+    /// destroyed, at least one. Monitors then refuse an OSD without them, so it stays true in all later maps.
+    pub fn all_osds_have(&self, features: u64) -> bool {
+        let mut told = self
+            .osds()
+            .map(|(_, osd)| osd)
+            .filter(|osd| osd.info.up_from > Epoch(0) && !osd.state.contains(OsdState::DESTROYED));
+        let has = |osd: &Osd| osd.xinfo.features & features == features;
+        told.next().is_some_and(has) && told.all(has)
+    }
+
     /// Returns the OSD whose store has this identity.
     pub fn osd_by_uuid(&self, uuid: &Fsid) -> Option<OsdId> {
         self.osds().find(|(_, osd)| osd.uuid == *uuid).map(|(id, _)| id)

@@ -190,7 +190,7 @@ impl Agreement<'_> {
         if osd == cx.whoami {
             return self.start_members(cx);
         }
-        self.state.phase = Phase::GettingLog { from: osd };
+        self.state.phase = Phase::GettingLog { from: osd, holders: Vec::new() };
         cx.send_osd(osd, PgLogGet { pg: self.core.pg_interval(), since: self.core.log.head() });
         self.queue_report(cx);
     }

@@ -83,7 +83,7 @@ impl Samples {
             op_results: vec![(-3, bytes("output"))],
             skipped: match undo {
                 Undo::Nothing => Skipped::default(),
-                _ => Skipped { shards: ShardSet::first(2), info: Bytes::new() },
+                _ => Skipped { shards: ShardSet::first(2), ..Skipped::default() },
             },
             voids: if undo == Undo::Lost { version(number - 3) } else { EVersion::ZERO },
             undo,
