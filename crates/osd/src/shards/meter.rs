@@ -10,6 +10,8 @@ pub(crate) struct Meter {
     /// Written by the worker: true if nothing more is to be read from clients, or from other OSDs.
     holds_clients: AtomicBool,
     holds_peers: AtomicBool,
+    /// Written by the worker: true if clients' requests and answers hold as much as they may.
+    is_full: AtomicBool,
     /// Written by the worker: bytes that clients' requests and answers hold.
     client_bytes: AtomicUsize,
     /// Written by the worker: microseconds for which the drive has owed it an answer.
@@ -35,6 +37,14 @@ impl Meter {
         self.holds_peers.load(Ordering::Acquire)
     }
 
+    pub fn set_full(&self, is_full: bool) {
+        self.is_full.store(is_full, Ordering::SeqCst);
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.is_full.load(Ordering::SeqCst)
+    }
+
     pub fn set_client_bytes(&self, bytes: usize) {
         self.client_bytes.store(bytes, Ordering::Relaxed);
     }
@@ -51,12 +61,14 @@ impl Meter {
         Duration::from_micros(self.disk_wait_us.load(Ordering::Relaxed))
     }
 
-    pub fn set_unsent_bytes(&self, bytes: usize) {
-        self.unsent_bytes.store(bytes, Ordering::Relaxed);
+    /// Sets the worker's part of the bytes that the network has not taken yet. Returns true if it is less than before,
+    /// and the worker may wait for that.
+    pub fn set_unsent_bytes(&self, bytes: usize) -> bool {
+        self.unsent_bytes.swap(bytes, Ordering::SeqCst) > bytes && self.is_full()
     }
 
     pub fn unsent_bytes(&self) -> usize {
-        self.unsent_bytes.load(Ordering::Relaxed)
+        self.unsent_bytes.load(Ordering::SeqCst)
     }
 
     pub fn queued(&self, bytes: usize) {
@@ -83,5 +95,14 @@ mod tests {
         assert!(!meter.set_holds(true, true) && meter.holds_peers());
         assert!(meter.set_holds(true, false) && !meter.holds_peers());
         assert!(meter.set_holds(false, true) && !meter.holds_clients());
+    }
+
+    #[test]
+    fn a_worker_that_is_full_is_told_once_the_network_takes_something() {
+        let meter = Meter::default();
+        assert!(!meter.set_unsent_bytes(100) && !meter.set_unsent_bytes(90), "it waits for nothing");
+        meter.set_full(true);
+        assert!(!meter.set_unsent_bytes(90) && !meter.set_unsent_bytes(100), "nothing was taken");
+        assert!(meter.set_unsent_bytes(99) && meter.unsent_bytes() == 99);
     }
 }

@@ -188,7 +188,13 @@ impl Others {
     /// Tells the workers their parts of the bytes that the network has not taken yet. `bytes`: all of them.
     pub fn set_unsent_bytes(&mut self, bytes: usize) {
         let share = bytes / self.shards();
-        self.others.iter().for_each(|other| other.thread.meter.set_unsent_bytes(share));
+        let told = self.others.iter().filter(|other| other.thread.meter.set_unsent_bytes(share));
+        told.for_each(|other| other.thread.outbox.ring());
+    }
+
+    /// Tells whether clients' requests and answers hold as much as they may in one of these shards.
+    pub fn is_full(&self) -> bool {
+        self.others.iter().any(|other| other.thread.meter.is_full())
     }
 
     pub fn disk_wait(&self) -> Duration {

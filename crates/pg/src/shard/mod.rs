@@ -29,7 +29,7 @@ use crate::healing::pacing::PacingView;
 use crate::healing::reservations::Change;
 use crate::healing::strays::Strays;
 use crate::hops::{MemberHops, Recorder};
-use crate::intake::memory::{Intake, Sent};
+use crate::intake::memory::{Intake, Sent, answer_bytes};
 use crate::messages::PgInterval;
 use crate::messages::healing::PgReserved;
 use crate::messages::lease::{LeaseGet, ReadShareGet};
@@ -199,6 +199,18 @@ impl Shard {
     /// count as held.
     pub fn set_unsent_bytes(&mut self, bytes: usize) {
         self.intake.unsent_bytes = if mutant::is(mutant::Mutant::UnsentUncounted) { 0 } else { bytes };
+        let leaving = |output: &Output| match output {
+            Output::ToClient { envelope, .. } => answer_bytes(envelope),
+            _ => 0,
+        };
+        let leaving = self.host.outbox.outputs.iter().map(leaving).sum();
+        self.host.shared.held.set_unsent(self.intake.unsent_bytes, leaving);
+    }
+
+    /// Tells whether operations wait for what answers of this turn hold. The driver then has another turn soon, for
+    /// which it looks at what the network has taken.
+    pub fn waits_for_answers(&self) -> bool {
+        self.host.shared.held.waits_for_look()
     }
 
     /// Returns the bytes of answers that the network has not taken, as this shard counts them.
