@@ -753,11 +753,13 @@ impl<I: Io> Handler<I> for Osd {
         let held = run.shard.client_bytes() + run.others.client_bytes() + unsent_bytes + joined;
         let (room, is_full) = ((shares.client_bytes * run.others.shards()).saturating_sub(held), run.shard.is_full());
         run.public.set_room(io, room, is_full || run.others.is_full());
-        run.public.pause_accepted(io, is_full || behind || clients_wait || run.leaving.is_some());
+        // Updates may wait for an OSD that is silent. Commands and reads need not: only who updates is held back, as
+        // far as memory allows. Which clients another shard waits for is not known here.
+        let is_over = if run.others.is_empty() { run.shard.is_over() } else { is_full };
+        run.public.hold(io, is_full.then(|| run.shard.sessions_to_hold()).into_iter().flatten());
+        run.public.pause_accepted(io, is_over || behind || clients_wait || run.leaving.is_some());
         // A message that comes in parts is mostly data that is to be written. Who has no room waits with its sender.
-        run.peers
-            .joins
-            .set_room((shares.uncommitted_bytes - store.uncommitted_bytes().min(shares.uncommitted_bytes)) as usize);
+        run.peers.joins.set_room(shares.uncommitted_bytes.saturating_sub(store.uncommitted_bytes()) as usize);
         run.cluster.hold(io, run.peers.joins.waiting());
         // Other OSDs mostly send data, which becomes durable here without waiting for others: reading resumes soon.
         run.cluster.pause_all(io, behind || uncommitted || peers_wait);

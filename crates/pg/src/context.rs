@@ -134,6 +134,8 @@ pub(crate) struct ClientSession {
     pub epoch: Epoch,
     /// True if the client can be asked to hold operations back; or, if it is another OSD, to ask later.
     pub takes_backoffs: bool,
+    /// Time at which an update of it came last.
+    pub updated_at: Option<Duration>,
     pub rights: std::sync::Arc<ClientRights>,
 }
 

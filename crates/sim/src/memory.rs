@@ -3,6 +3,7 @@
 use crate::cluster::{CLIENTS_SHARE, Cluster, LITTLE_WINDOW_BYTES, MEMORY_BYTES};
 use crate::process::Program;
 use osd::MemoryShares;
+use pg::READERS_SHARE;
 
 /// The most bytes of one client's message that an OSD receives although there is no room, because no other large one is
 /// being received. It has at most two writes of 128 KiB, or 50 long values.
@@ -31,6 +32,10 @@ impl Cluster {
             if reserved != received {
                 return Err(format!("osd.{osd} counts {reserved} bytes that are being received, of {received}"));
             }
+            if memory.waiting != memory.waiting_found {
+                let (counted, found) = (memory.waiting, memory.waiting_found);
+                return Err(format!("osd.{osd} counts {counted} bytes of operations that wait for room, of {found}"));
+            }
             if memory.copied != memory.copied_found {
                 let (counted, found) = (memory.copied, memory.copied_found);
                 return Err(format!("osd.{osd} counts {counted} bytes that copies have fetched, of {found}"));
@@ -58,6 +63,8 @@ impl Cluster {
                 let share = (self.memory_bytes() / CLIENTS_SHARE) as usize * self.shards();
                 // The data that one turn brings, on all connections, is there before it is counted.
                 let turn = self.client_count() * LITTLE_WINDOW_BYTES + MESSAGE_BYTES_MAX + STARTED_BYTES_MAX;
+                // Clients that read may bring more than those that update.
+                let share = share + share / READERS_SHARE;
                 let held = memory.counted + memory.copied + memory.waiting + reserved;
                 if held > share + turn {
                     return Err(format!("osd.{osd} holds {held} bytes for clients, of {share}: {memory:?}"));

@@ -2,8 +2,12 @@
 //!
 //! What a client's operation takes until its answer has left is counted: its input, from when it starts what it reads,
 //! copies and writes beside that, and answers that the network has not taken yet. Beyond a bound nothing further is
-//! started; what came already waits here in its order, and the driver stops reading from clients. What waits for its
-//! group or object has not started, and holds no more than what it is.
+//! started; what came already waits here in its order, and the driver stops reading from clients that update. What
+//! waits for its group or object has not started, and holds no more than what it is.
+//!
+//! Updates may wait for a member that is silent, until it is marked down. Operations that change nothing need not wait
+//! with them: they pass what waits here, unless their own client sent some of it. Beyond a second bound nothing passes,
+//! and nothing is read from any client.
 //!
 //! Other OSDs, which ask for objects that they copy, never wait here, and what they read has a share of its own:
 //! clients' operations on their side wait for it, and may fill all memory there. What those take that copy has a share
@@ -11,11 +15,15 @@
 
 use crate::copy::PIECE_BYTES;
 use crate::hops::{OpTimes, WaitReasons};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use types::PgId;
 use wire::Envelope;
 use wire::messages::{Checksum, Extent, Op, OpArgs, OpCode, OsdBackoff, OsdOp};
 use wire::msgr::SessionId;
+
+/// The second bound on what clients' operations hold is higher than the first one by this part of it. Clients that only
+/// read are read from up to there.
+pub const READERS_SHARE: usize = 8;
 
 /// Bytes that a read without a length is taken to bring: the size that clients cut large data into. 4 MiB.
 const WHOLE_OBJECT_BYTES: u64 = 4 << 20;
@@ -150,9 +158,22 @@ pub(crate) enum Sent {
     Ack(OsdBackoff),
 }
 
+impl Sent {
+    fn bytes(&self) -> usize {
+        match self {
+            Sent::Op { op, .. } => op.input_bytes(),
+            Sent::Ack(_) => 0,
+        }
+    }
+}
+
 #[derive(Default)]
 pub(crate) struct Intake {
     waiting: VecDeque<(SessionId, Sent)>,
+    /// Number of messages that wait of each session that has any.
+    sessions: BTreeMap<SessionId, usize>,
+    /// Bytes of operations that have come and wait.
+    bytes: usize,
     /// Answers that the network has not taken yet.
     pub unsent_bytes: usize,
 }
@@ -164,31 +185,51 @@ impl Intake {
 
     /// Returns the bytes of operations that have come and wait.
     pub fn bytes(&self) -> usize {
-        let of = |(_, sent): &(SessionId, Sent)| match sent {
-            Sent::Op { op, .. } => op.input_bytes(),
-            Sent::Ack(_) => 0,
-        };
-        self.waiting.iter().map(of).sum()
+        self.bytes
+    }
+
+    /// Returns [`Intake::bytes`] as found by a look at each message.
+    pub fn found_bytes(&self) -> usize {
+        self.waiting.iter().map(|(_, sent)| sent.bytes()).sum()
+    }
+
+    /// Returns true if something that the client sent waits.
+    pub fn has(&self, session: SessionId) -> bool {
+        self.sessions.contains_key(&session)
     }
 
     pub fn push(&mut self, session: SessionId, mut sent: Sent) {
         if let Sent::Op { times, .. } = &mut sent {
             times.waits.add(WaitReasons::MEMORY);
         }
+        self.bytes += sent.bytes();
+        *self.sessions.entry(session).or_default() += 1;
         self.waiting.push_back((session, sent));
     }
 
     pub fn pop(&mut self) -> Option<(SessionId, Sent)> {
-        self.waiting.pop_front()
+        let (session, sent) = self.waiting.pop_front()?;
+        self.bytes -= sent.bytes();
+        let left = self.sessions.get_mut(&session).expect("counted when it came");
+        *left -= 1;
+        if *left == 0 {
+            self.sessions.remove(&session);
+        }
+        Some((session, sent))
     }
 
     pub fn clear(&mut self) {
         self.waiting.clear();
+        self.sessions.clear();
+        self.bytes = 0;
     }
 
     /// Forgets what a client sent that is gone.
     pub fn forget(&mut self, session: SessionId) {
-        self.waiting.retain(|(of, ..)| *of != session);
+        if self.sessions.remove(&session).is_some() {
+            self.waiting.retain(|(of, ..)| *of != session);
+            self.bytes = self.found_bytes();
+        }
     }
 }
 

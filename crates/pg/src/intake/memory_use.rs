@@ -13,8 +13,10 @@ pub struct MemoryUse {
     pub copied: usize,
     /// Bytes that copies have fetched, by a look at each of them.
     pub copied_found: usize,
-    /// Operations that have come and wait for room.
+    /// Operations that have come and wait for room, as it is counted.
     pub waiting: usize,
+    /// Operations that have come and wait for room, by a look at each of them.
+    pub waiting_found: usize,
     /// Data on its way to the device.
     pub uncommitted: u64,
 }
@@ -26,6 +28,7 @@ impl AddAssign for MemoryUse {
         self.copied += other.copied;
         self.copied_found += other.copied_found;
         self.waiting += other.waiting;
+        self.waiting_found += other.waiting_found;
         self.uncommitted += other.uncommitted;
     }
 }

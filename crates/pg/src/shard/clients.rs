@@ -19,6 +19,9 @@ use wire::messages::{BackoffOp, OpFlags, OsdBackoff, OsdOp, OsdOpReply};
 use wire::msgr::SessionId;
 use wire::{DecodeError, Envelope, Message, Target};
 
+/// Time for which a client counts as one that updates, after the last update that came.
+const UPDATES_FOR: Duration = Duration::from_secs(30);
+
 impl Shard {
     /// Notes that a client is connected, and what it may do. `features`: bits that both sides have. Operations of
     /// sessions that were not noted are refused.
@@ -31,7 +34,8 @@ impl Shard {
         rights: Arc<ClientRights>,
     ) {
         let takes_backoffs = features & RADOS_BACKOFF == RADOS_BACKOFF;
-        self.host.clients.insert(session, ClientSession { name, addr, epoch: Epoch(0), takes_backoffs, rights });
+        let client = ClientSession { name, addr, epoch: Epoch(0), takes_backoffs, updated_at: None, rights };
+        self.host.clients.insert(session, client);
     }
 
     pub fn client_closed(&mut self, session: SessionId) {
@@ -56,11 +60,27 @@ impl Shard {
             return Err(far_ahead);
         }
         let times = OpTimes::new(began, self.host.now);
-        match self.is_full() {
+        let may_write = ops::may_write(&op);
+        if let Some(client) = self.host.clients.get_mut(&session).filter(|_| may_write) {
+            client.updated_at = Some(self.host.now);
+        }
+        // A client's read comes behind all that the client has sent before.
+        let passes = !may_write && !self.intake.has(session) && !self.is_over();
+        match self.is_full() && !passes {
             true => self.intake.push(session, Sent::Op { tid: envelope.header.tid, op, times }),
             false => self.dispatch_op(session, envelope.header.tid, op, times),
         }
         Ok(())
+    }
+
+    /// Returns the clients from which nothing more is to be read while this shard [is full](Shard::is_full): those that
+    /// update, and those of which something waits for room.
+    pub fn sessions_to_hold(&self) -> impl Iterator<Item = SessionId> {
+        let updates =
+            |client: &ClientSession| client.updated_at.is_some_and(|at| self.host.now.saturating_sub(at) < UPDATES_FOR);
+        let clients = self.host.clients.iter();
+        let held = clients.filter(move |(session, client)| updates(client) || self.intake.has(**session));
+        held.map(|(session, _)| *session)
     }
 
     /// Takes a client's message about backoffs.

@@ -40,6 +40,7 @@ impl Shard {
             addr: EntityAddr::BLANK,
             epoch: Epoch(u32::MAX),
             takes_backoffs: true,
+            updated_at: None,
             rights: Arc::new(ClientRights::Everything),
         };
         self.host.clients.insert(session_of(from), asking);

@@ -20,6 +20,7 @@ impl Shard {
             copied: self.host.shared.copies.held_bytes(),
             copied_found: self.host.shared.copies.found_bytes(),
             waiting: self.intake.bytes(),
+            waiting_found: self.intake.found_bytes(),
             uncommitted: self.host.store.uncommitted_bytes(),
         }
     }

@@ -29,7 +29,7 @@ use crate::healing::pacing::PacingView;
 use crate::healing::reservations::Change;
 use crate::healing::strays::Strays;
 use crate::hops::{MemberHops, Recorder};
-use crate::intake::memory::{Intake, Sent, answer_bytes};
+use crate::intake::memory::{Intake, READERS_SHARE, Sent, answer_bytes};
 use crate::messages::PgInterval;
 use crate::messages::healing::PgReserved;
 use crate::messages::lease::{LeaseGet, ReadShareGet};
@@ -218,10 +218,16 @@ impl Shard {
         self.intake.unsent_bytes
     }
 
-    /// Tells whether clients' requests hold as much as they may. The driver then reads nothing more from clients; what
-    /// was read already waits.
+    /// Tells whether clients' requests hold as much as they may. The driver then reads nothing more from those that
+    /// update ([`Shard::sessions_to_hold`]); what was read already waits.
     pub fn is_full(&self) -> bool {
         !self.intake.is_empty() || !self.has_room()
+    }
+
+    /// Tells whether clients' requests hold so much more than they may that nothing is to be read from any client.
+    pub fn is_over(&self) -> bool {
+        let limit = self.host.limits.client_bytes;
+        self.client_bytes() + self.intake.bytes() + self.intake.unsent_bytes >= limit + limit / READERS_SHARE
     }
 
     fn has_room(&self) -> bool {

@@ -111,6 +111,59 @@ fn reads_that_wait_for_an_update_hold_what_they_are_until_they_start() {
     assert_eq!(cluster.client_bytes(A), 0);
 }
 
+/// Updates of one client fill the memory for clients, as a member is silent.
+#[test]
+fn who_only_reads_is_served_while_updates_wait_for_a_silent_member() {
+    const OTHER: (u32, &[u8]) = (9, b"other");
+    let limits = Limits { client_bytes: 1_000_000, ..Limits::default() };
+    let mut cluster = Cluster::limited(3, 7, limits);
+    let [maker, writer, reader] = [0; 3].map(|_| cluster.connect(A));
+    cluster.ask_of(A, maker, 1, Epoch(1), 0, OTHER, Op::write_full(bytes::Bytes::from_static(b"there")));
+    cluster.settle();
+    cluster.pass(Duration::from_secs(40));
+    // The leases that this brings last a while.
+    cluster.ask_of(A, reader, 2, Epoch(1), 0, OTHER, Op::read(0, 0));
+    cluster.settle();
+    assert_eq!(cluster.answers_to(2), [(reader, 0, "there".to_owned())]);
+    cluster.cut = [(A, OsdId(1))].into();
+    for tid in 10..31 {
+        cluster.ask(A, writer, tid, Epoch(1), 0, Op::append(bytes::Bytes::from(vec![b'x'; 50_000])));
+    }
+    cluster.settle_now();
+    assert!(cluster.shard(A).is_full() && !cluster.shard(A).is_over());
+    assert_eq!(cluster.shard(A).sessions_to_hold().collect::<Vec<_>>(), [writer], "others are still read from");
+    let read = |cluster: &mut Cluster, session, tid, op| {
+        cluster.ask_of(A, session, tid, Epoch(1), 0, OTHER, op);
+        cluster.settle_now();
+        cluster.answers_to(tid)
+    };
+    assert_eq!(read(&mut cluster, reader, 40, Op::read(0, 0)), [(reader, 0, "there".to_owned())]);
+    assert_eq!(read(&mut cluster, writer, 41, Op::read(0, 0)), [], "it comes behind all that it has sent");
+    // One that updates is held back with it, and what it sends from then on waits.
+    let update = Op::append(bytes::Bytes::from_static(b"!"));
+    assert_eq!(read(&mut cluster, maker, 42, update), []);
+    assert_eq!(read(&mut cluster, maker, 43, Op::read(0, 0)), []);
+    let mut held: Vec<_> = cluster.shard(A).sessions_to_hold().collect();
+    held.sort_unstable();
+    assert_eq!(held, [maker, writer]);
+    // Beyond a second bound all wait.
+    for tid in 50..60 {
+        cluster.ask(A, writer, tid, Epoch(1), 0, Op::append(bytes::Bytes::from(vec![b'x'; 50_000])));
+    }
+    assert!(cluster.shard(A).is_over());
+    assert_eq!(read(&mut cluster, reader, 44, Op::read(0, 0)), []);
+    let memory = cluster.shard(A).memory_use();
+    assert_eq!((memory.waiting, memory.counted), (memory.waiting_found, memory.found));
+    cluster.cut.clear();
+    cluster.settle();
+    let tids = (10..31).chain(40..45).chain(50..60);
+    assert!(tids.into_iter().all(|tid| cluster.answers_to(tid).len() == 1), "{:?}", cluster.answers.len());
+    assert_eq!(cluster.answers_to(43), [(maker, 0, "there!".to_owned())]);
+    let memory = cluster.shard(A).memory_use();
+    assert_eq!((memory.waiting, memory.counted), (0, 0));
+    assert!(!cluster.shard(A).is_full());
+}
+
 /// Makes a write of 50,000 bytes by a client that has that map.
 fn sent_with(epoch: Epoch) -> OsdOp {
     let name = bytes::Bytes::from_static(OBJECT);
