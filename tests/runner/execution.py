@@ -41,10 +41,10 @@ class Idleness:
 
 
 def processor_times():
-    """Ticks that the processors were idle, waiting for drives included, and all ticks, since the machine's start."""
+    """Ticks that the processors were idle and no drive kept anybody waiting, and all ticks, since the machine's start."""
     with open("/proc/stat", encoding="ascii") as stat:
         ticks = [int(word) for word in stat.readline().split()[1:9]]
-    return ticks[3] + ticks[4], sum(ticks)
+    return ticks[3], sum(ticks)
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,8 @@ class Runner:
 
     def __init__(self, logs, environment, uses_ceph, told):
         self.logs, self.environment, self.uses_ceph, self.told = logs, environment, uses_ceph, told
-        self.ceph_is_taken = False
+        # Tests that run, and take it or wait for it.
+        self.ceph_users = 0
         self.results = []
         self.lock = threading.Lock()
         self.running = {}
@@ -106,21 +107,22 @@ class Runner:
         while not self.is_interrupted:
             if idle is not None and not idle.begins(lambda: not queue or self.is_interrupted):
                 return
-            test = self.next(queue)
+            test = self.next(queue, may_wait=idle is None)
             if test is None:
                 return
             result = self.one(test)
             with self.lock:
-                self.ceph_is_taken = self.ceph_is_taken and not self.uses_ceph(test)
+                self.ceph_users -= self.uses_ceph(test)
                 self.results.append(result)
                 self.told(result)
 
-    def next(self, queue):
-        """Takes the first test that can run. If all that are left wait for the Ceph, the first of them."""
+    def next(self, queue, may_wait):
+        """Takes the first test that can run. If all that are left wait for the Ceph, the first of them, or none."""
         with self.lock:
-            at = next((at for at, test in enumerate(queue) if not (self.ceph_is_taken and self.uses_ceph(test))), 0)
-            test = queue.pop(at) if queue else None
-            self.ceph_is_taken = self.ceph_is_taken or (test is not None and self.uses_ceph(test))
+            ready = (at for at, test in enumerate(queue) if not (self.ceph_users and self.uses_ceph(test)))
+            at = next(ready, 0 if may_wait else None)
+            test = queue.pop(at) if queue and at is not None else None
+            self.ceph_users += test is not None and self.uses_ceph(test)
             return test
 
     def one(self, test):

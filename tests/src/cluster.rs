@@ -306,7 +306,7 @@ impl TestCluster {
     /// `ceph ARGS`, by a program that has its modules loaded: [`TestCluster::command`] starts one from the beginning.
     #[track_caller]
     pub fn ceph(&self, args: &[&str]) -> Outcome {
-        let program = self.ceph_program.get_or_init(|| CephProgram::start(self.scratch("ceph-program")));
+        let program = self.ceph_program.get_or_init(|| CephProgram::start(self.scratch("ceph")));
         program.run(args, &self.conf(), Duration::from_secs(120))
     }
 

@@ -20,6 +20,7 @@ use crate::report::{Event, Report};
 use crate::state_file::{ClusterState, Engine, Found, look, mon_id, require, write_durably};
 use crate::up::{agrees, connect_briefly};
 use anyhow::{Context, Result, bail};
+use auth::KeyKind;
 use rustix::process::kill_process;
 use serde_json::json;
 use std::path::Path;
@@ -118,6 +119,21 @@ async fn are_unknown(layout: &Layout, osds: std::ops::Range<u32>) -> Result<()> 
     }
 }
 
+/// Refuses new OSDs whose keys, of kind `aes`, the monitors would not take.
+async fn keys_are_allowed(layout: &Layout) -> Result<()> {
+    let asked = json!({"prefix": "config get", "who": "mon", "key": "auth_allowed_ciphers"}).to_string();
+    let reply = connect_briefly(layout).await?.mon_command(&asked, Default::default()).await?;
+    let kinds = String::from_utf8_lossy(&reply.output).into_owned();
+    // Monitors of earlier software do not know the option, and take all kinds.
+    if reply.result == 0 && !kinds.split([',', ' ', ';', '\n']).any(|kind| kind == KeyKind::Aes.to_string()) {
+        bail!(
+            "new OSDs get keys of kind 'aes', which 'auth_allowed_ciphers' does not allow; allow them \
+             ('ceph config set mon auth_allowed_ciphers aes,aes256k'), and replace their keys afterwards"
+        );
+    }
+    Ok(())
+}
+
 /// Adds OSDs and monitors to a cluster that runs, or removes monitors, and waits until they are up or gone.
 ///
 /// Errors: it has more OSDs than are asked for, or another flag does not agree with it.
@@ -131,6 +147,9 @@ pub async fn change_running(layout: &Layout, options: &cli::Up, report: &mut Rep
     if wanted.osds > grown.osds || wanted.mons > grown.mons {
         if wanted.osds > grown.osds {
             are_unknown(layout, grown.osds..wanted.osds).await.context("no OSD is added")?;
+            if grown.cephx || grown.offers_cephx {
+                keys_are_allowed(layout).await.context("no OSD is added")?;
+            }
         }
         grown = add(layout, &lock, &grown, wanted, &program, report).await?;
         new_keys::import(&connect_briefly(layout).await?, layout).await?;

@@ -220,8 +220,8 @@ fn guesses_of_keys_are_limited_and_hold_up_nobody_who_is_known() {
     cluster.ceph(&["-n", "client.new", "-k", text(&keyring), "-s"]).ok();
 }
 
-/// Time in which a thousand clients are served. A machine that does something else besides needs longer, but no more
-/// work, of all who take part, than one processor does in this time.
+/// Time in which a thousand clients are served. A machine that does something else besides needs longer, a minute at
+/// most, but no more work, of all who take part, than one processor does in this time.
 const SERVED: Duration = Duration::from_secs(5);
 
 /// A client of its own: it proves who it is to a monitor and to an OSD, and writes an object.
@@ -256,7 +256,8 @@ fn a_thousand_clients_come_at_once() {
         eprintln!(
             "1000 clients, each with its monitor and an OSD, have written after {took:?}: {work:.2} s of processors"
         );
-        assert!(took < SERVED || work < SERVED.as_secs_f64(), "{took:?}, and {work:.2} s of processors");
+        let is_quick = took < SERVED || (work < SERVED.as_secs_f64() && took < 12 * SERVED);
+        assert!(is_quick, "{took:?}, and {work:.2} s of processors");
         // All are still there, and so is whoever comes next.
         serves(&cluster);
         for (number, client) in there.iter().enumerate().step_by(100) {

@@ -194,8 +194,10 @@ fn gateways_speak_tls() {
     assert!(unlike.contains("do not do"), "{unlike}");
     let absent = serve(&path("nothing.pem"), &path("other.key"));
     assert!(absent.contains("nothing.pem"), "{absent}");
-    let gateway = gateway(&cluster, &["--tls-certificate", &path("server.pem"), "--tls-key", &path("server.key")]);
-    let said = python_with(&[&gateway.endpoint, folder, &access, &secret]);
+    let log = path("log");
+    let flags = ["--tls-certificate", &path("server.pem"), "--tls-key", &path("server.key")];
+    let gateway = gateway_that_says(&cluster, &flags, File::create(&log).expect("a log").into());
+    let said = python_with(&[&gateway.endpoint, folder, &access, &secret, &log]);
     assert!(said.ends_with("certificates_are_replaced\n"), "{said}");
 }
 

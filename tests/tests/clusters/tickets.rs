@@ -202,8 +202,9 @@ fn a_purge_ends_all_tickets_and_clients_with_keys_notice_nothing() {
     let begin = Instant::now();
     cluster.ceph(&["osd", "purge", "3", "--yes-i-really-mean-it"]).ok();
     for osd in &osds {
+        // A visit that a busy machine holds up does not come in, either.
         wait_until("tickets from before are good for nothing", AFTER_PURGE, || {
-            visitor.visit(osd, Harm::None { secure: false }, &mut random) != CAME_IN
+            (0..3).all(|_| visitor.visit(osd, Harm::None { secure: false }, &mut random) != CAME_IN)
         });
     }
     eprintln!("no OSD takes a ticket from before after {:?}", begin.elapsed());

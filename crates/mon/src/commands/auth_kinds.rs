@@ -7,6 +7,7 @@
 use super::context::Context;
 use super::{Reply, refuse};
 use crate::state::{ALLOWED_CIPHERS, PREFERRED_CIPHER, SERVICE_CIPHER};
+use crate::update::Update;
 use auth::{Key, KeyKind};
 use types::Errno;
 
@@ -23,18 +24,31 @@ pub(super) fn check_value(option: &str, value: &str) -> Result<(), Reply> {
     judged.or_else(|why| refuse(Errno::EINVAL, format!("error parsing value: {why}")))
 }
 
-/// Refuses what would shut somebody out who has a key, or part monitors from each other.
-pub(super) fn check_change(c: &Context<'_>, who: &str, option: &str, value: &str) -> Result<(), Reply> {
-    if ![ALLOWED_CIPHERS, PREFERRED_CIPHER, SERVICE_CIPHER].contains(&option) {
-        return Ok(());
-    }
-    if !["mon", "global"].contains(&who) {
+/// Refuses a target for which monitors would differ.
+pub(super) fn check_target(who: &str, option: &str) -> Result<(), Reply> {
+    let is_about_kinds = [ALLOWED_CIPHERS, PREFERRED_CIPHER, SERVICE_CIPHER].contains(&option);
+    if is_about_kinds && !["mon", "global"].contains(&who) {
         return refuse(Errno::EINVAL, format!("all monitors have one '{option}': set it for 'mon'"));
     }
-    if option != ALLOWED_CIPHERS {
+    Ok(())
+}
+
+/// Refuses changes of options after which somebody who has a key would be shut out.
+pub(super) fn check_updates(c: &Context<'_>, updates: &[Update]) -> Result<(), Reply> {
+    let changed = |section: &str| {
+        updates.iter().rev().find_map(|update| match update {
+            Update::Config { who, name, value } if who == section && name == ALLOWED_CIPHERS => Some(value.as_deref()),
+            _ => None,
+        })
+    };
+    let (of_monitors, of_all) = (changed("mon"), changed("global"));
+    if of_monitors.is_none() && of_all.is_none() {
         return Ok(());
     }
-    let allowed = KeyKind::list(value).unwrap_or_default();
+    let config = &c.state.config;
+    let of_monitors = of_monitors.unwrap_or_else(|| config.get("mon", ALLOWED_CIPHERS));
+    let text = of_monitors.or_else(|| of_all.unwrap_or_else(|| config.get("global", ALLOWED_CIPHERS)));
+    let allowed = text.and_then(|text| KeyKind::list(text).ok()).unwrap_or_else(|| KeyKind::ALL.to_vec());
     let others = c.state.auth.iter().filter(|(_, entry)| entry.keys().any(|key| !allowed.contains(&key.kind())));
     let names: Vec<&str> = others.map(|(name, _)| name.as_str()).collect();
     if names.is_empty() {
@@ -114,6 +128,31 @@ mod tests {
         assert!(made.contains("key = Ag"), "{made}");
         let made = cluster.ok(json!({"prefix": "auth get-or-create", "entity": "client.f", "key_type": "aes"}));
         assert!(made.contains("key = AQ"), "{made}");
+    }
+
+    /// However the option changes: by a value, by going back to another section's, or to a former one.
+    #[test]
+    fn nobody_is_shut_out_by_what_is_removed_taken_back_or_read_from_a_file() {
+        let mut cluster = TestCluster::empty();
+        cluster.ok(json!({"prefix": "auth get-or-create", "entity": "client.b", "key_type": "aes256k"}));
+        let all = json!({"prefix": "config set", "who": "global", "name": "auth_allowed_ciphers", "value": "aes256k"});
+        cluster.ok(all);
+        let log: Value =
+            serde_json::from_str(&cluster.ok(json!({"prefix": "config log", "format": "json"}))).expect("JSON");
+        let versions = log.as_array().expect("a list").iter().filter_map(|version| version["version"].as_u64());
+        let narrow = versions.max().expect("one version");
+        cluster.ok(set("auth_allowed_ciphers", "aes,aes256k"));
+        cluster.ok(json!({"prefix": "auth get-or-create", "entity": "client.a", "key_type": "aes"}));
+        let removed = json!({"prefix": "config rm", "who": "mon", "name": "auth_allowed_ciphers"});
+        assert!(fails(&mut cluster, removed.clone(), "").contains("client.a"));
+        assert!(fails(&mut cluster, json!({"prefix": "config reset", "num": narrow}), "").contains("client.a"));
+        cluster.ok(json!({"prefix": "config rm", "who": "global", "name": "auth_allowed_ciphers"}));
+        cluster.ok(removed);
+        let file = "[mon]\nauth_allowed_ciphers = aes256k\n[mon.a]\nauth_preferred_cipher = aes\n";
+        let left = cluster.run_with(json!({"prefix": "config assimilate-conf"}), file);
+        let left = String::from_utf8_lossy(&left.output).into_owned();
+        assert!(left.contains("auth_allowed_ciphers") && left.contains("auth_preferred_cipher"), "{left}");
+        cluster.ok(json!({"prefix": "auth get-or-create", "entity": "client.c", "key_type": "aes"}));
     }
 
     #[test]

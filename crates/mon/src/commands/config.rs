@@ -85,11 +85,13 @@ fn set(c: &Context<'_>) -> Answer {
     };
     let who = target(c.args.word("who"))?;
     check_bytes(&who, &name, &kept)?;
-    auth_kinds::check_change(c, &who, &name, &kept)?;
+    auth_kinds::check_target(&who, &name)?;
     if c.state.config.get(&who, &name) == Some(kept.as_str()) {
         return done("");
     }
-    c.propose(vec![Update::Config { who, name, value: Some(kept) }], Reply::default())
+    let updates = vec![Update::Config { who, name, value: Some(kept) }];
+    auth_kinds::check_updates(c, &updates)?;
+    c.propose(updates, Reply::default())
 }
 
 /// Refuses names and values that are too long.
@@ -109,7 +111,9 @@ fn remove(c: &Context<'_>) -> Answer {
     if c.state.config.get(&who, &name).is_none() {
         return done("");
     }
-    c.propose(vec![Update::Config { who, name, value: None }], Reply::default())
+    let updates = vec![Update::Config { who, name, value: None }];
+    auth_kinds::check_updates(c, &updates)?;
+    c.propose(updates, Reply::default())
 }
 
 /// One line of a listing.

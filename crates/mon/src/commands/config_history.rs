@@ -1,5 +1,6 @@
 //! `ceph config log`, `reset` and `assimilate-conf`: many options at once, and the way back.
 
+use super::auth_kinds;
 use super::command::Command;
 use super::config::{check_bytes, checked, target};
 use super::context::{Context, stamp};
@@ -91,7 +92,9 @@ fn reset(c: &Context<'_>) -> Answer {
     }
     let changes = way.into_iter().map(|(who, name, value)| Update::Config { who, name, value });
     let note = Update::ConfigNote(format!("reset to {wanted}"));
-    c.propose([note].into_iter().chain(changes).collect(), Reply::default())
+    let updates: Vec<Update> = [note].into_iter().chain(changes).collect();
+    auth_kinds::check_updates(c, &updates)?;
+    c.propose(updates, Reply::default())
 }
 
 /// Takes the options of a `ceph.conf` that monitors can keep. Others, and those that are set to something else here,
@@ -137,9 +140,14 @@ fn taken(c: &Context<'_>, section: &str, name: &str, value: &str) -> Result<Opti
     let kept = checked(option, value).map_err(|reply| Some(reply.code))?;
     let who = target(section).map_err(|_| None)?;
     check_bytes(&who, name, &kept).map_err(|_| None)?;
+    auth_kinds::check_target(&who, name).map_err(|reply| Some(reply.code))?;
     match c.state.config.get(&who, name) {
         Some(now) if now == kept => Ok(None),
         Some(_) => Err(None),
-        None => Ok(Some(Update::Config { who, name: name.to_owned(), value: Some(kept) })),
+        None => {
+            let update = Update::Config { who, name: name.to_owned(), value: Some(kept) };
+            auth_kinds::check_updates(c, std::slice::from_ref(&update)).map_err(|reply| Some(reply.code))?;
+            Ok(Some(update))
+        }
     }
 }

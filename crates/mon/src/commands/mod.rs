@@ -150,7 +150,7 @@ pub fn asks_for_options(command: &str) -> bool {
     ["\"config show\"", "\"config show-with-defaults\""].iter().any(|prefix| command.contains(prefix))
 }
 
-/// Returns a command as logs may have it: without the value of a key, which may be a secret.
+/// Returns a command as logs may have it, on one line: without the value of a key, which may be a secret.
 pub fn for_log(command: &str) -> String {
     match serde_json::from_str::<Value>(command) {
         Ok(Value::Object(mut fields)) if is_about_keys(&fields) && fields.contains_key("val") => {
@@ -159,7 +159,8 @@ pub fn for_log(command: &str) -> String {
         }
         // A text that is no command may be one nearly.
         Err(_) if command.contains("config-key") => "\"...\"".to_owned(),
-        _ => command.to_owned(),
+        Ok(value) => value.to_string(),
+        Err(_) => Value::from(command).to_string(),
     }
 }
 

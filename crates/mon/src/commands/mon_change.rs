@@ -13,6 +13,11 @@ use wire::addr::AddrKind;
 use wire::nacre::mon::doubt;
 use wire::{Encode, EntityAddr, EntityAddrVec, Target};
 
+/// The largest number of places of a monitor.
+const PLACES_MAX: usize = 32;
+/// The most bytes of one of them, its kind included.
+const PLACE_BYTES_MAX: usize = 256;
+
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("mon add {name:String} {addr:IPAddr}", "rw", "add a monitor, which is to join", add),
     Command::new("mon remove {name:String}", "rw", "remove a monitor", remove),
@@ -137,7 +142,12 @@ fn set_rank(c: &Context<'_>) -> Answer {
 /// Keeps the place of a monitor in the CRUSH hierarchy, which `mon dump` shows.
 fn set_location(c: &Context<'_>) -> Answer {
     let mut location = BTreeMap::new();
-    for word in c.args.texts("args") {
+    let words = c.args.texts("args");
+    // The map of monitors goes to every client.
+    if words.len() > PLACES_MAX || words.iter().any(|word| word.len() > PLACE_BYTES_MAX) {
+        return refuse(Errno::E2BIG, format!("there are at most {PLACES_MAX} places of {PLACE_BYTES_MAX} bytes each"));
+    }
+    for word in words {
         let Some((kind, place)) = word.split_once('=').filter(|(kind, place)| !kind.is_empty() && !place.is_empty())
         else {
             return refuse(Errno::EINVAL, format!("'{word}' is no place: a kind of bucket, '=' and its name"));
@@ -276,6 +286,8 @@ mod tests {
         );
         let epoch = cluster.state.monmap.epoch;
         let code = |cluster: &mut TestCluster, command| cluster.run(command).code;
+        let long = json!({"prefix": "mon set_location", "name": "b", "args": [format!("rack={}", "r".repeat(256))]});
+        assert_eq!(cluster.run(long).code, Errno::E2BIG.as_result());
         let bad_place = json!({"prefix": "mon set_location", "name": "b", "args": ["nowhere"]});
         assert_eq!(code(&mut cluster, bad_place), Errno::EINVAL.as_result());
         let same = json!({"prefix": "mon set-addrs", "name": "b", "addrs": "[v2:10.0.0.2:3300/0]"});

@@ -547,14 +547,21 @@ impl Monitor {
         info!("the secrets that seal tickets for service '{}' are replaced, all at once", service.word());
         let sessions: Vec<SessionId> = self.sessions.keys().copied().collect();
         sessions.into_iter().for_each(|session| self.give_anew_to(now, session, &[service], out));
+        for (_, handshake) in self.authentication.handshakes.values_mut() {
+            if let Handshake::Accepted(_, party) = handshake {
+                party.has_old_tickets = true;
+            }
+        }
     }
 
     /// Gives one who has come again new tickets for services whose secrets were all made since it was here: of the
     /// tickets that it has it asks for others only when they grow old.
     pub(super) fn give_to_returned(&mut self, now: Now, session: SessionId, out: &mut Vec<MonitorAction>) {
-        let Some(accepted) = self.sessions.get(&session).and_then(|known| known.identity.accepted.as_ref()) else {
-            return;
-        };
+        let Some(known) = self.sessions.get(&session) else { return };
+        if known.identity.has_old_tickets {
+            return self.give_anew_to(now, session, &DAEMONS, out);
+        }
+        let Some(accepted) = known.identity.accepted.as_ref() else { return };
         let are_newer = |service: &EntityType| {
             let since = self.state.service_secrets.get(service).and_then(RotatingSecrets::since);
             // Two monitors' clocks made the ticket and the secrets.

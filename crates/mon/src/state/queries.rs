@@ -95,8 +95,17 @@ impl MonState {
 
     /// Returns the kinds of keys by which somebody is let in.
     pub fn allowed_kinds(&self) -> Vec<KeyKind> {
-        let set = self.mon_option("", ALLOWED_CIPHERS).and_then(|text| KeyKind::list(text).ok());
-        set.unwrap_or_else(|| KeyKind::ALL.to_vec())
+        let read = |text: &str| KeyKind::list(text).ok();
+        let mut kinds =
+            self.option_of("mon", "", ALLOWED_CIPHERS).and_then(read).unwrap_or_else(|| KeyKind::ALL.to_vec());
+        // A value that one monitor was told lets more in, for who would be shut out otherwise, and never less.
+        let told = self.overrides.get(ALLOWED_CIPHERS).and_then(|text| read(text)).unwrap_or_default();
+        for kind in told {
+            if !kinds.contains(&kind) {
+                kinds.push(kind);
+            }
+        }
+        kinds
     }
 
     /// Returns the kind of new keys: the one that is preferred if it is allowed, else the strongest that is.

@@ -75,6 +75,20 @@ fn a_purge_replaces_secrets_and_gives_all_others_tickets_by_the_new_ones() {
 }
 
 #[test]
+fn who_has_shaken_hands_and_has_no_session_yet_is_given_a_ticket_by_the_new_ones() {
+    let mut h = asking(&[("osd.0", KeyKind::Aes, OSD), ("client.c", KeyKind::Aes, CLIENT)]);
+    let admin = h.join(2, "client.admin", EntityName::client(1));
+    let mut client = h.party("client.c");
+    let accepted = h.meet(4, &mut client).unwrap();
+    assert_eq!(h.command(admin, r#"{"prefix":"auth rm","entity":"osd.0"}"#).result, 0);
+    let session = h.begin(&accepted, EntityName::client(9));
+    let given = h.given(session);
+    assert_eq!(given.len(), 1);
+    client.renewed(&given[0], h.at().wall).unwrap();
+    assert!(h.reach(&client).is_ok());
+}
+
+#[test]
 fn only_keys_that_somebody_loses_at_once_replace_secrets() {
     let mut h = asking(&[("osd.0", KeyKind::Aes, OSD), ("client.c", KeyKind::Aes, CLIENT)]);
     let admin = h.join(2, "client.admin", EntityName::client(1));
