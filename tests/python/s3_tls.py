@@ -1,7 +1,7 @@
 """An S3 gateway that speaks TLS, at which boto3 and connections of few words come. Prints the parts that are done.
 
-Words: `make FOLDER`, which makes a certificate that `FOLDER/ca.pem` vouches for; or the endpoint, the folder, access key
-and secret, and the file that the gateway logs to.
+Words: `make FOLDER`, which makes a certificate that `FOLDER/ca.pem` vouches for; or the endpoint, the folder, access
+key and secret, and the file that the gateway logs to.
 """
 
 import os

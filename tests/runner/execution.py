@@ -41,7 +41,7 @@ class Idleness:
 
 
 def processor_times():
-    """Ticks that the processors were idle and no drive kept anybody waiting, and all ticks, since the machine's start."""
+    """Ticks that the processors were idle while nobody waited for a drive, and all ticks, since the machine's start."""
     with open("/proc/stat", encoding="ascii") as stat:
         ticks = [int(word) for word in stat.readline().split()[1:9]]
     return ticks[3], sum(ticks)
