@@ -77,7 +77,8 @@ fn number(said: &str, label: &str) -> f64 {
 /// `rados bench`, and fio that checks an image, with many operations in flight.
 fn load(cluster: &TestCluster) -> [JoinHandle<Outcome>; 2] {
     let seconds = WORK.as_secs().to_string();
-    let bench = ["bench", "-p", "p", &seconds, "write", "-b", "8192", "-t", "4", "--max-objects", "2000"];
+    // Without a number of objects, at which it would end.
+    let bench = ["bench", "-p", "p", &seconds, "write", "-b", "4096", "-t", "1", "--no-cleanup"];
     let runtime = format!("--runtime={seconds}");
     let image =
         ["--name=i", "--ioengine=rbd", "--clientname=admin", "--pool=rbd", "--rbdname=i", "--output-format=json"];
@@ -169,7 +170,8 @@ fn a_purge_ends_all_tickets_and_clients_with_keys_notice_nothing() {
         return;
     }
     let cluster = TestCluster::start_monitors("replaced", 4, 3);
-    cluster.make_pool("p", 8, 3);
+    // With 32 groups every OSD is the primary of some.
+    cluster.make_pool("p", 32, 3);
     cluster.ceph(&["osd", "out", "3"]).ok();
     cluster.wait_until_clean(LIMIT);
     cluster.ceph(&["osd", "stop", "3"]).ok();
@@ -192,7 +194,8 @@ fn a_purge_ends_all_tickets_and_clients_with_keys_notice_nothing() {
     // One client is there all the time, others come meanwhile.
     let stays = Client::start(&cluster, "client.stays", AFTER_PURGE + Duration::from_secs(5));
     let seconds = AFTER_PURGE.as_secs().to_string();
-    let bench = ["bench", "-p", "p", &seconds, "write", "-b", "8192", "-t", "4", "--max-objects", "2000"];
+    // Without a number of objects, at which it would end.
+    let bench = ["bench", "-p", "p", &seconds, "write", "-b", "4096", "-t", "1", "--no-cleanup"];
     let bench = beside(cluster.command("rados", &bench));
     let own = thread::spawn({
         let conf = cluster.conf();
