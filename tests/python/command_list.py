@@ -49,7 +49,8 @@ PARTS = [
     (r"/\S*/(log|run|mon|osd|nacre)\S*", "PATH"),
     (r"-?\b\d+(\.\d+)?(e[+-]\d+)? ?([KMGTPE]i?B?|[kMGT])(?=\b|/)", "N B"),
     (r"(?<![A-Za-z])-?\d+(\.\d+)?(e[+-]\d+)?", "N"),
-    (r"(?<=\.)\d+", "N"),
+    # A Ceph's log has a mark in the place of the number where the client has none yet.
+    (r"(?<=\.)(\d+|\?(?=\)))", "N"),
     (r"(N[smhdw])+\b", "AGO"),
     (r"-{3,}|={3,}", "--"),
     (r"[ \t]+", " "),
