@@ -1,6 +1,6 @@
 //! A long list of `ceph` commands, whose answers have the form of a real Ceph's.
 
-use cluster_tests::{TestCluster, clients_are_here, python, recorded_of_ceph, said_by_ceph};
+use cluster_tests::{TestCluster, clients_are_here, python, recorded_of_ceph};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -39,8 +39,8 @@ fn answers_have_the_form_of_a_cephs() {
     let cluster = TestCluster::start("command-list", 3);
     let ours = ask(&cluster);
     assert!(ours.lines().filter(|line| line.starts_with("> ")).count() > 600, "{ours}");
-    let on_ceph = || ask(&TestCluster::start_ceph_with_keys("command-list-ceph", 3));
-    let cephs = said_by_ceph("command_list", on_ceph);
+    // A Ceph that is asked anew says the same but for parts of `report`, which depend on the moment.
+    let cephs = recorded_of_ceph("command_list");
     let allowed = fs::read_to_string(DIFFERENCES).unwrap_or_else(|e| panic!("{DIFFERENCES}: {e}"));
     let differences = judge(&cluster.scratch("answers"), &ours, &cephs, &allowed);
     assert!(differences.is_empty(), "left Nacre, right Ceph:\n{differences}");
