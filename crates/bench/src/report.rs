@@ -5,6 +5,7 @@
 //! know.
 
 mod against;
+mod beside;
 mod curves;
 mod documents;
 mod hops;

@@ -12,6 +12,8 @@ const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("explorer.js");
 /// Size above which a page leaves out the values behind its figures.
 const DETAILS_BYTES_MAX: usize = 1_200_000;
+/// Length from which a cell's text has room to be wrapped, instead of a narrow column.
+const WRAPPED_BYTES: usize = 40;
 /// Rows of a figure's values; of longer ones a summary stands there.
 const ROWS_MAX: usize = 200;
 /// A browser that knows these rules loads nothing from elsewhere, whatever stands in the page.
@@ -129,10 +131,12 @@ impl Writer {
                 let tone = match cell {
                     Cell::Verdict { tone: Tone::Good, .. } => " good",
                     Cell::Verdict { tone: Tone::Bad, .. } => " bad",
+                    Cell::Verdict { tone: Tone::Neutral, .. } => " even",
                     Cell::Absent => " absent",
                     _ => "",
                 };
-                let class = format!("{}{tone}", if column.numeric { "n" } else { "" });
+                let long = if text.len() > WRAPPED_BYTES { " w" } else { "" };
+                let class = format!("{}{tone}{long}", if column.numeric { "n" } else { "" });
                 match class.trim() {
                     "" => self.add(&format!("<td>{text}</td>")),
                     class => self.add(&format!("<td class=\"{class}\">{text}</td>")),

@@ -159,7 +159,7 @@ impl RunResult {
         })
     }
 
-    /// Operating points as a table, and curves of latency over throughput. Empty if the run has no sweep.
+    /// Curves of latency over throughput, and operating points as a table. Empty if the run has no sweep.
     pub(super) fn operating_blocks(&self, limits: &Limits) -> Vec<Block> {
         let curves = self.curves();
         if curves.is_empty() {
@@ -179,7 +179,7 @@ impl RunResult {
             rules.latency_part_max * 100.0,
             cpu.join(" or ")
         );
-        let mut blocks = vec![Block::Prose(words), operating_table(&curves, limits).into()];
+        let mut blocks = vec![Block::Prose(words)];
         let mut families: Vec<&str> = Vec::new();
         for curve in &curves {
             if !families.contains(&curve.family.as_str()) {
@@ -193,6 +193,7 @@ impl RunResult {
                 blocks.push(latency_figure(family, &members, None).into());
             }
         }
+        blocks.push(operating_table(&curves, limits).into());
         blocks
     }
 }

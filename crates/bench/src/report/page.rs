@@ -26,9 +26,9 @@ impl RunResult {
         results.extend(self.tool_notes().into_iter().map(Block::Note));
         results.extend(self.search_notes().into_iter().map(Block::Note));
         results.extend(self.left_out_notes().into_iter().map(Block::Note));
-        page.section("Results", results);
-        page.section("Clusters side by side", self.comparison_table().map(Block::Table).into_iter().collect());
+        page.section("Clusters side by side", self.beside_table().map(Block::Table).into_iter().collect());
         page.section("Operating points", self.operating_blocks(limits));
+        page.section("Results", results);
         page.section("Rebuilds", self.rebuild_blocks(telemetry));
         page.section("Latencies", self.distribution_blocks());
         let mut machine: Vec<Block> = self.limits_table().map(Block::Table).into_iter().collect();
@@ -38,6 +38,7 @@ impl RunResult {
         machine.extend(self.hops_blocks());
         page.section("Machines", machine);
         page.section("Over time", self.course_blocks(telemetry));
+        page.section("All ratios", self.comparison_table().map(Block::Table).into_iter().collect());
         page.section("Configuration", self.configuration_blocks());
         page
     }
