@@ -343,9 +343,8 @@ impl Acceptor {
 
     /// Goes by these secrets from now on.
     pub fn set_secrets(&mut self, secrets: RotatingSecrets) {
-        let ((_, newest_before), (oldest, _)) = (self.secrets.range(), secrets.range());
-        if newest_before > 0 && oldest > newest_before {
-            self.replaced_below = oldest;
+        if secrets.are_all_after(self.secrets.range().1) {
+            self.replaced_below = secrets.range().0;
         }
         self.secrets = secrets;
     }

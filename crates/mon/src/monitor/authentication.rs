@@ -10,8 +10,8 @@ use super::{Monitor, MonitorAction, Now};
 use crate::MonState;
 use crate::identity::{Party, Standing};
 use crate::state::{AuthEntry, KnownEntities, LogPriority, MONITORS, SERVICES};
-use crate::update::{Batch, Update};
-use auth::cephx::monitor::{MonitorAccept, MonitorView, ServiceSecrets, TicketLifetimes, given_anew, requests};
+use crate::update::Update;
+use auth::cephx::monitor::{MonitorAccept, MonitorView, TicketLifetimes, given_anew, requests};
 use auth::cephx::rotating::RotatingSecrets;
 use auth::cephx::service::{ServiceAccept, ServiceView};
 use auth::clock::{TOLERANCE, later};
@@ -522,25 +522,19 @@ impl Monitor {
         }
     }
 
-    /// Gives those who are connected new tickets, and daemons new secrets, where these were replaced before their time.
-    pub(super) fn give_anew(&mut self, now: Now, batch: &Batch, out: &mut Vec<MonitorAction>) {
-        for update in &batch.updates {
-            let Update::ServiceSecrets { service, secrets } = update else { continue };
-            if secrets.are_replaced() {
-                self.give_anew_to_all(now, *service, out);
-            }
-        }
+    /// The newest secret of each service whose daemons get its secrets.
+    pub(super) fn newest_secrets(&self) -> NewestSecrets {
+        DAEMONS.map(|service| self.state.service_secrets.get(&service).map_or(0, |secrets| secrets.range().1))
     }
 
-    /// Gives those who are connected new tickets and secrets where none is left of those that the state had `before`.
-    pub(super) fn give_after_gap(&mut self, now: Now, before: &ServiceSecrets, out: &mut Vec<MonitorAction>) {
-        let is_left = |service: &EntityType| {
-            let newest = before.get(service).map_or(0, |secrets| secrets.range().1);
-            let oldest = self.state.service_secrets.get(service).map_or(0, |secrets| secrets.range().0);
-            newest == 0 || oldest <= newest
-        };
-        let services: Vec<EntityType> = DAEMONS.into_iter().filter(|service| !is_left(service)).collect();
-        services.into_iter().for_each(|service| self.give_anew_to_all(now, service, out));
+    /// Gives those who are connected new tickets, and daemons new secrets, where none is left of those that the state
+    /// had when its newest were `before`.
+    pub(super) fn give_anew(&mut self, now: Now, before: NewestSecrets, out: &mut Vec<MonitorAction>) {
+        for (service, newest) in DAEMONS.into_iter().zip(before) {
+            if self.state.service_secrets.get(&service).is_some_and(|secrets| secrets.are_all_after(newest)) {
+                self.give_anew_to_all(now, service, out);
+            }
+        }
     }
 
     fn give_anew_to_all(&mut self, now: Now, service: EntityType, out: &mut Vec<MonitorAction>) {
@@ -548,8 +542,10 @@ impl Monitor {
         let sessions: Vec<SessionId> = self.sessions.keys().copied().collect();
         sessions.into_iter().for_each(|session| self.give_anew_to(now, session, &[service], out));
         for (_, handshake) in self.authentication.handshakes.values_mut() {
-            if let Handshake::Accepted(_, party) = handshake {
-                party.has_old_tickets = true;
+            if let Handshake::Accepted(_, party) = handshake
+                && let Some(accepted) = &mut party.accepted
+            {
+                accepted.may_hold_former_tickets();
             }
         }
     }
@@ -557,11 +553,8 @@ impl Monitor {
     /// Gives one who has come again new tickets for services whose secrets were all made since it was here: of the
     /// tickets that it has it asks for others only when they grow old.
     pub(super) fn give_to_returned(&mut self, now: Now, session: SessionId, out: &mut Vec<MonitorAction>) {
-        let Some(known) = self.sessions.get(&session) else { return };
-        if known.identity.has_old_tickets {
-            return self.give_anew_to(now, session, &DAEMONS, out);
-        }
-        let Some(accepted) = known.identity.accepted.as_ref() else { return };
+        let known = self.sessions.get(&session);
+        let Some(accepted) = known.and_then(|known| known.identity.accepted.as_ref()) else { return };
         let are_newer = |service: &EntityType| {
             let since = self.state.service_secrets.get(service).and_then(RotatingSecrets::since);
             // Two monitors' clocks made the ticket and the secrets.
@@ -618,6 +611,9 @@ impl Monitor {
 /// Services whose daemons get their secrets. Those of monitors are none of them: monitors know each other by the key
 /// that they share.
 const DAEMONS: [EntityType; 3] = [EntityType::MDS, EntityType::OSD, EntityType::MGR];
+
+/// The number of the newest secret of each of [`DAEMONS`]; 0 where there is none.
+pub(super) type NewestSecrets = [u64; DAEMONS.len()];
 
 /// True if somebody's key is no longer good with `after`. A pending key that takes the place of the former was asked
 /// for by an operator who has time.

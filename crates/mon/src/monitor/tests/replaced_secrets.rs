@@ -1,6 +1,6 @@
 //! The secrets that seal tickets are replaced once somebody knows them who is to make no tickets any more.
 
-use super::authentication::{asking, name_of};
+use super::authentication::asking;
 use super::harness::*;
 use super::prelude::*;
 use auth::cephx::client::Client;
@@ -11,15 +11,24 @@ const OSD: &[(&str, &str)] = &[("mon", "allow profile osd"), ("osd", "allow *")]
 const CLIENT: &[(&str, &str)] = &[("mon", "allow r"), ("osd", "allow rw")];
 
 impl Harness {
-    fn secrets(&self, service: EntityType) -> RotatingSecrets {
+    pub(super) fn secrets(&self, service: EntityType) -> RotatingSecrets {
         self.monitor.state.service_secrets[&service].clone()
     }
 
     /// Payloads about tickets and secrets that a session was given.
-    fn given(&mut self, session: SessionId) -> Vec<bytes::Bytes> {
+    pub(super) fn given(&mut self, session: SessionId) -> Vec<bytes::Bytes> {
         let replies: Vec<msg::AuthReply> = self.heard(session);
         assert!(replies.iter().all(|reply| reply.result == 0));
         replies.into_iter().map(|reply| reply.payload).collect()
+    }
+
+    /// Checks that a session was given one ticket, by which OSDs are reached.
+    #[track_caller]
+    pub(super) fn is_given_a_ticket(&mut self, session: SessionId, client: &mut Client) {
+        let given = self.given(session);
+        assert_eq!(given.len(), 1);
+        client.renewed(&given[0], self.at().wall).unwrap();
+        assert_eq!(self.reach(client).unwrap().name, *client.name());
     }
 }
 
@@ -57,10 +66,7 @@ fn a_purge_replaces_secrets_and_gives_all_others_tickets_by_the_new_ones() {
     assert_eq!(h.secrets(EntityType::MGR), managers, "an OSD does not know those of others");
     assert!(matches!(h.reach(&client).unwrap_err(), Refusal::SecretNotAtHand { .. }));
     // A client that is there is given a ticket, and an OSD the secrets, too.
-    let given = h.given(session);
-    assert_eq!(given.len(), 1);
-    client.renewed(&given[0], h.at().wall).unwrap();
-    assert_eq!(h.reach(&client).unwrap().name, name_of("client.c"));
+    h.is_given_a_ticket(session, &mut client);
     let given = h.given(osd);
     assert_eq!(given.len(), 2);
     other.renewed(&given[0], h.at().wall).unwrap();
@@ -68,10 +74,7 @@ fn a_purge_replaces_secrets_and_gives_all_others_tickets_by_the_new_ones() {
     // A client that was away keeps the ticket that it had, and is given another one when it comes again.
     let accepted = h.meet(10, &mut away).unwrap();
     let again = h.begin(&accepted, EntityName::client(11));
-    let given = h.given(again);
-    assert_eq!(given.len(), 1);
-    away.renewed(&given[0], h.at().wall).unwrap();
-    assert!(h.reach(&away).is_ok());
+    h.is_given_a_ticket(again, &mut away);
 }
 
 #[test]
@@ -82,10 +85,7 @@ fn who_has_shaken_hands_and_has_no_session_yet_is_given_a_ticket_by_the_new_ones
     let accepted = h.meet(4, &mut client).unwrap();
     assert_eq!(h.command(admin, r#"{"prefix":"auth rm","entity":"osd.0"}"#).result, 0);
     let session = h.begin(&accepted, EntityName::client(9));
-    let given = h.given(session);
-    assert_eq!(given.len(), 1);
-    client.renewed(&given[0], h.at().wall).unwrap();
-    assert!(h.reach(&client).is_ok());
+    h.is_given_a_ticket(session, &mut client);
 }
 
 #[test]
@@ -124,8 +124,5 @@ fn a_monitor_that_missed_the_replacement_gives_tickets_when_it_hears_of_it() {
     let mut out = Vec::new();
     h.monitor.install(now, later, &mut out);
     h.perform(out);
-    let given = h.given(session);
-    assert_eq!(given.len(), 1);
-    client.renewed(&given[0], now.wall).unwrap();
-    assert!(h.reach(&client).is_ok());
+    h.is_given_a_ticket(session, &mut client);
 }
