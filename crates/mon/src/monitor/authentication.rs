@@ -31,6 +31,8 @@ use wire::nacre::quorum::Proven;
 /// Handshakes that go on at a time, or whose sessions have not begun. The oldest is forgotten beyond it: its other end
 /// begins anew.
 const HANDSHAKES_MAX: usize = 20_000;
+/// Time from one replacement of all secrets of a service to the next.
+const REPLACED_AGAIN_AFTER: Duration = Duration::from_secs(60);
 /// Least time for which a ticket is good, whatever the options say.
 const TICKET_LIFETIME_MIN: Duration = Duration::from_secs(1);
 
@@ -502,7 +504,8 @@ impl Monitor {
     }
 
     /// For a leader: adds new secrets in place of those that daemons know whose keys these updates remove or replace.
-    /// Whoever has such a key could make tickets by them in anybody's name.
+    /// Whoever has such a key could make tickets by them in anybody's name. Each time all sessions end. So those who
+    /// lose their keys soon after the last time share the next one.
     pub(super) fn replace_known_secrets(&mut self, now: Now, updates: &mut Vec<Update>) {
         let mut known = BTreeSet::new();
         for update in updates.iter() {
@@ -517,8 +520,14 @@ impl Monitor {
         let kind = self.state.kind_of_secrets();
         for service in known {
             let Some(mut secrets) = self.state.service_secrets.get(&service).cloned() else { continue };
-            secrets.replace(now.wall, self.secrets_live(service), kind, &mut fill(&mut self.entropy));
-            updates.push(Update::ServiceSecrets { service, secrets });
+            let changed = match secrets.settle_until(now.wall, REPLACED_AGAIN_AFTER) {
+                Some(until) => secrets.end_at(until),
+                None => {
+                    secrets.replace(now.wall, self.secrets_live(service), kind, &mut fill(&mut self.entropy));
+                    true
+                }
+            };
+            updates.extend(changed.then_some(Update::ServiceSecrets { service, secrets }));
         }
     }
 

@@ -5,6 +5,7 @@ use super::harness::*;
 use super::prelude::*;
 use auth::cephx::client::Client;
 use auth::cephx::rotating::RotatingSecrets;
+use auth::clock::later;
 use auth::{KeyKind, Refusal};
 
 const OSD: &[(&str, &str)] = &[("mon", "allow profile osd"), ("osd", "allow *")];
@@ -94,7 +95,7 @@ fn only_keys_that_somebody_loses_at_once_replace_secrets() {
     let admin = h.join(2, "client.admin", EntityName::client(1));
     let mut check = |command: &str, expect: bool| {
         let before = h.secrets(EntityType::OSD).range().1;
-        h.pass(secs(1));
+        h.pass(secs(61));
         assert_eq!(h.command(admin, command).result, 0, "{command}");
         assert_eq!(h.secrets(EntityType::OSD).range().0 > before, expect, "{command}");
     };
@@ -107,6 +108,48 @@ fn only_keys_that_somebody_loses_at_once_replace_secrets() {
     check(r#"{"prefix":"auth rm","entity":"osd.0"}"#, true);
     check(r#"{"prefix":"auth rm","entity":"osd.0"}"#, false);
     check(r#"{"prefix":"auth get-or-create","entity":"osd.0"}"#, false);
+}
+
+#[test]
+fn purges_within_a_minute_after_one_share_the_next_replacement() {
+    let osds: Vec<String> = (0..5).map(|osd| format!("osd.{osd}")).collect();
+    let mut known: Vec<_> = osds.iter().map(|osd| (osd.as_str(), KeyKind::Aes, OSD)).collect();
+    known.push(("client.c", KeyKind::Aes, CLIENT));
+    let mut h = asking(&known);
+    let admin = h.join(2, "client.admin", EntityName::client(1));
+    let mut client = h.party("client.c");
+    let accepted = h.meet(4, &mut client).unwrap();
+    let session = h.begin(&accepted, EntityName::client(9));
+    let purge = |h: &mut Harness, osd: &str| {
+        assert_eq!(h.command(admin, &format!(r#"{{"prefix":"auth rm","entity":"{osd}"}}"#)).result, 0);
+    };
+    purge(&mut h, "osd.0");
+    let first = h.secrets(EntityType::OSD).range();
+    h.is_given_a_ticket(session, &mut client);
+    for osd in ["osd.1", "osd.2", "osd.3"] {
+        h.pass(secs(10));
+        purge(&mut h, osd);
+    }
+    h.pass(secs(29));
+    assert_eq!((h.secrets(EntityType::OSD).range(), h.given(session).len()), (first, 0));
+    // A client that comes meanwhile is given a ticket that ends with the secrets. Another leader knows of it, too.
+    let mut brief = h.party("client.c");
+    h.meet(6, &mut brief).unwrap();
+    assert!(h.reach(&brief).is_ok() && brief.renew_at().unwrap() <= later(h.at().wall, secs(1)));
+    let state = MonState::from_slice(&h.monitor.state.to_vec(Target::PACIFIC)).unwrap();
+    let mut next_leader = Harness::continuing(state, h.log.clone());
+    h.pass(secs(2));
+    let second = h.secrets(EntityType::OSD).range();
+    assert!(second.0 > first.1, "all that osd.3 knew are gone: {second:?}, {first:?} before");
+    h.is_given_a_ticket(session, &mut client);
+    h.pass(secs(61));
+    assert_eq!((h.secrets(EntityType::OSD).range(), h.given(session).len()), (second, 0), "it is done once");
+    purge(&mut h, "osd.4");
+    assert!(h.secrets(EntityType::OSD).range().0 > second.1, "at once, after a pause");
+
+    next_leader.monitor.set_auth_policy(auth::ServerPolicy::cephx(), &[]);
+    next_leader.pass(secs(130));
+    assert!(next_leader.secrets(EntityType::OSD).range().0 > first.1);
 }
 
 /// A monitor that was away for a while takes the leader's state in place of batches that it missed.
