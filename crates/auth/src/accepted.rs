@@ -63,6 +63,12 @@ impl Accepted {
         self.came_before.is_some_and(|made| made < time)
     }
 
+    /// True if the ticket that the peer has shown was sealed with a secret older than `oldest`, by its number. Where
+    /// that is the oldest at hand nobody is accepted by such a ticket any more.
+    pub fn is_by_secret_before(&self, oldest: u64) -> bool {
+        self.secret_id.is_some_and(|secret| secret < oldest)
+    }
+
     /// Notes that the peer may hold tickets from any time before now.
     pub fn may_hold_former_tickets(&mut self) {
         self.came_before = Some(Utime::ZERO);

@@ -16,6 +16,7 @@ use auth::cephx::rotating::RotatingSecrets;
 use auth::cephx::service::{ServiceAccept, ServiceView};
 use auth::clock::{TOLERANCE, later};
 use auth::failures::FailedLogins;
+use auth::messenger::ended_at_once;
 use auth::{Accepted, Granted, Key, KeyKind, Method, Refusal, ServerPolicies, ServerPolicy, Step};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -424,10 +425,29 @@ impl Monitor {
                 _ => ended.push(*session),
             }
         }
+        self.end_sessions(ended, "its key is no longer good", out);
+    }
+
+    /// Ends sessions at the manager's address that began by tickets whose secrets are retired, or were replaced, a few
+    /// at a time. Clients that have their keys have got other tickets meanwhile, and come again.
+    pub(super) fn end_sessions_by_old_tickets(&mut self, out: &mut Vec<MonitorAction>) {
+        let secrets = self.state.service_secrets.get(&EntityType::MGR);
+        let oldest = secrets.map_or(0, |secrets| secrets.range().0);
+        let is_ended = |known: &Session| {
+            let accepted = known.identity.accepted.as_ref().filter(|_| known.is_at_manager);
+            accepted.is_some_and(|accepted| accepted.is_by_secret_before(oldest))
+        };
+        let ended = self.sessions.iter().filter(|(_, known)| is_ended(known));
+        let mut ended: Vec<SessionId> = ended.map(|(session, _)| *session).collect();
+        ended.truncate(ended_at_once(ended.len()));
+        self.end_sessions(ended, "its ticket has ended", out);
+    }
+
+    fn end_sessions(&mut self, ended: Vec<SessionId>, why: &str, out: &mut Vec<MonitorAction>) {
         for session in ended {
             self.proposals.forget(session);
             if let Some(gone) = self.sessions.remove(&session) {
-                info!("{} at {}: closing its session, its key is no longer good", gone.identity.name, gone.peer.addrs);
+                info!("{} at {}: closing its session, {why}", gone.identity.name, gone.peer.addrs);
                 self.volatile.services.closed(session, self.volatile.now);
                 out.push(MonitorAction::Close { session });
             }
