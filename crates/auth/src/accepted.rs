@@ -33,7 +33,8 @@ pub struct Accepted {
     pub expires: Option<Utime>,
     /// The key that the peer has proven to a monitor.
     pub(crate) proven: Option<Key>,
-    /// The time at which the ticket was made by which the peer has proven to a monitor that it was here before.
+    /// The time at which the ticket was made by which the peer has proven to a monitor that it was here before, or an
+    /// earlier one ([`Accepted::may_hold_former_tickets`]).
     pub(crate) came_before: Option<Utime>,
     /// The challenge of a monitor's handshake, which a renewed session of the same connection answers again.
     pub(crate) challenge: Option<u64>,
@@ -56,9 +57,21 @@ impl Accepted {
         self.ticket_mark.is_none_or(|mark| mark == key.mark())
     }
 
-    /// True if the peer has proven to a monitor that it was here before `time`. It may hold tickets from before, too.
+    /// True if the peer may hold tickets from before `time`: it has proven to a monitor that it was here then, or that
+    /// was noted of it.
     pub fn came_before(&self, time: Utime) -> bool {
         self.came_before.is_some_and(|made| made < time)
+    }
+
+    /// True if the ticket that the peer has shown was sealed with a secret older than `oldest`, by its number. Where
+    /// that is the oldest at hand nobody is accepted by such a ticket any more.
+    pub fn is_by_secret_before(&self, oldest: u64) -> bool {
+        self.secret_id.is_some_and(|secret| secret < oldest)
+    }
+
+    /// Notes that the peer may hold tickets from any time before now.
+    pub fn may_hold_former_tickets(&mut self) {
+        self.came_before = Some(Utime::ZERO);
     }
 
     /// Notes the key that the peer has proven.

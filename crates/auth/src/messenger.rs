@@ -286,6 +286,17 @@ pub struct Acceptor {
     clients: AcceptedTickets,
 }
 
+/// Connections with ended tickets that are ended in one second, at least: thousands of clients do not come again all at
+/// once.
+const ENDED_AT_ONCE: usize = 16;
+/// Seconds in which the count of those falls to a third where secrets were replaced, which somebody may abuse.
+const REPLACED_SECONDS: usize = 16;
+
+/// Connections that are to be ended in one second, where secrets of `replaced` ones were replaced before their time.
+pub fn ended_at_once(replaced: usize) -> usize {
+    ENDED_AT_ONCE.max(replaced / REPLACED_SECONDS)
+}
+
 /// Connections that were accepted by a ticket, and the secrets that the tickets were sealed with.
 #[derive(Default, Debug)]
 struct AcceptedTickets {
@@ -343,9 +354,8 @@ impl Acceptor {
 
     /// Goes by these secrets from now on.
     pub fn set_secrets(&mut self, secrets: RotatingSecrets) {
-        let ((_, newest_before), (oldest, _)) = (self.secrets.range(), secrets.range());
-        if newest_before > 0 && oldest > newest_before {
-            self.replaced_below = oldest;
+        if secrets.are_all_after(self.secrets.range().1) {
+            self.replaced_below = secrets.range().0;
         }
         self.secrets = secrets;
     }

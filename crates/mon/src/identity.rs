@@ -30,14 +30,12 @@ pub struct Party {
     pub from: Option<IpAddr>,
     /// The outcome of the handshake, if it was with this monitor.
     pub accepted: Option<Box<Accepted>>,
-    /// True if secrets were replaced after the handshake and before the session began.
-    pub has_old_tickets: bool,
 }
 
 impl Party {
     fn new(name: &AuthName, standing: Standing, granted: Granted) -> Party {
         let caps = MonCaps::of(&granted);
-        Party { name: name.clone(), standing, granted, caps, from: None, accepted: None, has_old_tickets: false }
+        Party { name: name.clone(), standing, granted, caps, from: None, accepted: None }
     }
 
     /// A party where nobody proves anything: it may do everything.

@@ -21,6 +21,7 @@ use crate::state_file::{ClusterState, Engine, Found, look, mon_id, require, writ
 use crate::up::{agrees, connect_briefly};
 use anyhow::{Context, Result, bail};
 use auth::KeyKind;
+use client::Cluster;
 use rustix::process::kill_process;
 use serde_json::json;
 use std::path::Path;
@@ -108,9 +109,16 @@ pub async fn add(
     Ok(grown)
 }
 
+/// Refuses OSDs that the monitors would not take.
+async fn may_be_added(layout: &Layout, osds: std::ops::Range<u32>, have_keys: bool) -> Result<()> {
+    let cluster = connect_briefly(layout).await?;
+    are_unknown(&cluster, osds).await?;
+    if have_keys { keys_are_allowed(&cluster).await } else { Ok(()) }
+}
+
 /// Refuses numbers of OSDs that the monitors know: somebody added them by hand, wherever their stores lie.
-async fn are_unknown(layout: &Layout, osds: std::ops::Range<u32>) -> Result<()> {
-    let dump = json_command(&connect_briefly(layout).await?, json!({"prefix": "osd dump"})).await?;
+async fn are_unknown(cluster: &Cluster, osds: std::ops::Range<u32>) -> Result<()> {
+    let dump = json_command(cluster, json!({"prefix": "osd dump"})).await?;
     let known = dump["osds"].as_array().context("the monitors do not name the OSDs")?;
     let known = known.iter().filter_map(|osd| osd["osd"].as_u64()).find(|id| osds.contains(&(*id as u32)));
     match known {
@@ -120,12 +128,15 @@ async fn are_unknown(layout: &Layout, osds: std::ops::Range<u32>) -> Result<()> 
 }
 
 /// Refuses new OSDs whose keys, of kind `aes`, the monitors would not take.
-async fn keys_are_allowed(layout: &Layout) -> Result<()> {
+async fn keys_are_allowed(cluster: &Cluster) -> Result<()> {
     let asked = json!({"prefix": "config get", "who": "mon", "key": "auth_allowed_ciphers"}).to_string();
-    let reply = connect_briefly(layout).await?.mon_command(&asked, Default::default()).await?;
-    let kinds = String::from_utf8_lossy(&reply.output).into_owned();
+    let reply = cluster.mon_command(&asked, Default::default()).await?;
     // Monitors of earlier software do not know the option, and take all kinds.
-    if reply.result == 0 && !kinds.split([',', ' ', ';', '\n']).any(|kind| kind == KeyKind::Aes.to_string()) {
+    if reply.result != 0 {
+        return Ok(());
+    }
+    let kinds = KeyKind::list(String::from_utf8_lossy(&reply.output).trim());
+    if !kinds.context("the monitors' 'auth_allowed_ciphers' cannot be read")?.contains(&KeyKind::Aes) {
         bail!(
             "new OSDs get keys of kind 'aes', which 'auth_allowed_ciphers' does not allow; allow them \
              ('ceph config set mon auth_allowed_ciphers aes,aes256k'), and replace their keys afterwards"
@@ -146,10 +157,8 @@ pub async fn change_running(layout: &Layout, options: &cli::Up, report: &mut Rep
     let mut grown = state;
     if wanted.osds > grown.osds || wanted.mons > grown.mons {
         if wanted.osds > grown.osds {
-            are_unknown(layout, grown.osds..wanted.osds).await.context("no OSD is added")?;
-            if grown.cephx || grown.offers_cephx {
-                keys_are_allowed(layout).await.context("no OSD is added")?;
-            }
+            let has_keys = grown.cephx || grown.offers_cephx;
+            may_be_added(layout, grown.osds..wanted.osds, has_keys).await.context("no OSD is added")?;
         }
         grown = add(layout, &lock, &grown, wanted, &program, report).await?;
         new_keys::import(&connect_briefly(layout).await?, layout).await?;

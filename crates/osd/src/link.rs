@@ -4,6 +4,7 @@ use crate::Credentials;
 use crate::proofs::Proofs;
 use crate::receiving::Receiving;
 use crate::sending::Sending;
+use auth::messenger::ended_at_once;
 use pg::ClientRights;
 use reactor::Io;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,17 +14,6 @@ use types::{AlignedBuf, OsdId};
 use wire::messages::AuthReply;
 use wire::msgr::{ConnId, Messenger, Output, Peer, SessionId, TransportLoss};
 use wire::{Envelope, Message};
-
-/// Connections with ended tickets that are ended in one tick, at least: thousands of clients do not come again all at
-/// once.
-const ENDED_AT_ONCE: usize = 16;
-/// Ticks in which the count of those falls to a third where secrets were replaced, which somebody may abuse.
-const REPLACED_TICKS: usize = 16;
-
-/// Connections that are ended in one tick, where secrets of `replaced` ones were replaced before their time.
-fn at_once(replaced: usize) -> usize {
-    ENDED_AT_ONCE.max(replaced / REPLACED_TICKS)
-}
 
 /// One of an OSD's two faces: the one towards clients and monitors, or the one towards other OSDs. It translates
 /// between the reactor's connections and the messenger's.
@@ -97,7 +87,7 @@ impl Link {
     /// made with other tickets.
     pub fn end_connections(&mut self, io: &mut impl Io) {
         let Some(proofs) = &mut self.proofs else { return };
-        for _ in 0..at_once(proofs.replaced()) {
+        for _ in 0..ended_at_once(proofs.replaced()) {
             let Some(conn) = proofs.take_ended() else { return };
             self.to_reactor.get(&conn).into_iter().for_each(|conn| io.abort(*conn));
         }
@@ -108,7 +98,7 @@ impl Link {
     pub fn with_ended_tickets(&mut self, io: &mut impl Io) -> Vec<SessionId> {
         let mut sessions = Vec::new();
         let Some(proofs) = &mut self.proofs else { return sessions };
-        let max = at_once(proofs.replaced());
+        let max = ended_at_once(proofs.replaced());
         while sessions.len() < max
             && let Some(conn) = proofs.take_ended()
         {

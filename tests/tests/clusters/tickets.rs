@@ -74,12 +74,16 @@ fn number(said: &str, label: &str) -> f64 {
     line.trim().parse().unwrap_or_else(|_| panic!("{line}"))
 }
 
+/// Runs `rados bench`, which writes one object after the other, beside others.
+fn rados_bench(cluster: &TestCluster, work: Duration) -> JoinHandle<Outcome> {
+    let seconds = work.as_secs().to_string();
+    // Without a number of objects, at which it would end.
+    beside(cluster.command("rados", &["bench", "-p", "p", &seconds, "write", "-b", "4096", "-t", "1", "--no-cleanup"]))
+}
+
 /// `rados bench`, and fio that checks an image, with many operations in flight.
 fn load(cluster: &TestCluster) -> [JoinHandle<Outcome>; 2] {
-    let seconds = WORK.as_secs().to_string();
-    // Without a number of objects, at which it would end.
-    let bench = ["bench", "-p", "p", &seconds, "write", "-b", "4096", "-t", "1", "--no-cleanup"];
-    let runtime = format!("--runtime={seconds}");
+    let runtime = format!("--runtime={}", WORK.as_secs());
     let image =
         ["--name=i", "--ioengine=rbd", "--clientname=admin", "--pool=rbd", "--rbdname=i", "--output-format=json"];
     // A part of it is read back each time that all of it was written.
@@ -87,7 +91,7 @@ fn load(cluster: &TestCluster) -> [JoinHandle<Outcome>; 2] {
     let more = ["--verify_fatal=1", "--do_verify=1", "--time_based", &runtime];
     let mut fio = cluster.command("fio", &[&image[..], &work[..], &more[..]].concat());
     fio.current_dir(cluster.dir());
-    [beside(cluster.command("rados", &bench)), beside(fio)]
+    [rados_bench(cluster, WORK), beside(fio)]
 }
 
 /// Writes by our own client library, all the time over the connections that it has. Returns the longest time of one.
@@ -193,10 +197,7 @@ fn a_purge_ends_all_tickets_and_clients_with_keys_notice_nothing() {
     }
     // One client is there all the time, others come meanwhile.
     let stays = Client::start(&cluster, "client.stays", AFTER_PURGE + Duration::from_secs(5));
-    let seconds = AFTER_PURGE.as_secs().to_string();
-    // Without a number of objects, at which it would end.
-    let bench = ["bench", "-p", "p", &seconds, "write", "-b", "4096", "-t", "1", "--no-cleanup"];
-    let bench = beside(cluster.command("rados", &bench));
+    let bench = rados_bench(&cluster, AFTER_PURGE);
     let own = thread::spawn({
         let conf = cluster.conf();
         move || own_client(&conf, AFTER_PURGE)

@@ -3,7 +3,7 @@
 //! Tickets are sealed with a service's *current* secret. The one before it still opens tickets, and the one after it is
 //! at every daemon already before the first ticket is sealed with it.
 
-use crate::clock::{ClockSkew, later};
+use crate::clock::{ClockSkew, TOLERANCE, later};
 use crate::entropy::Entropy;
 use crate::key::{Key, KeyKind};
 use std::collections::BTreeMap;
@@ -74,12 +74,13 @@ impl RotatingSecrets {
 
     /// Has secrets that were made by a clock that was ahead, by more than `tolerance`, end as if they had been made
     /// now: they would not change for as long as that clock was ahead. The secrets, their numbers, and the tickets that
-    /// they open stay. Returns how far ahead that clock was at least, if anything was changed.
+    /// they open stay. Those that were to end together do so now. Returns how far ahead that clock was at least, if
+    /// anything was changed.
     pub fn bring_forward(&mut self, now: Utime, lifetime: Duration, tolerance: Duration) -> Option<Duration> {
         let by = self.made_ahead(now, tolerance)?;
-        let mut end = now;
+        let (mut end, end_together) = (now, self.end_together());
         for (number, secret) in self.secrets.values_mut().enumerate() {
-            if number > 0 {
+            if number > 0 && !end_together {
                 end = later(end, lifetime);
             }
             let created = secret.key.created().min(now);
@@ -89,13 +90,16 @@ impl RotatingSecrets {
         Some(by)
     }
 
-    /// Makes secrets until there are three and the current one has not expired, and drops the oldest ones. True if it
-    /// changed anything.
+    /// Makes secrets until there are three and the current one has not expired, and drops the oldest ones, or all if
+    /// they have ended together ([`RotatingSecrets::end_at`]). True if it changed anything.
     ///
     /// `lifetime`: time for which a secret is the current one. A ticket must be good for no longer, so that the secret
     /// before the current one opens all tickets that are still good.
     pub fn rotate(&mut self, now: Utime, lifetime: Duration, kind: KeyKind, entropy: &mut dyn Entropy) -> bool {
         let due = self.is_due(now);
+        if due && self.end_together() {
+            self.secrets.clear();
+        }
         while self.is_due(now) {
             // The first one is the one before the current one: no ticket was sealed with it.
             let from = self.secrets.last_key_value().map(|(_, last)| last.expires);
@@ -118,15 +122,54 @@ impl RotatingSecrets {
         self.rotate(now, lifetime, kind, entropy);
     }
 
+    /// Has all secrets end together: [`RotatingSecrets::rotate`] makes new ones in place of all at `end`, as
+    /// [`RotatingSecrets::replace`] does at once. Tickets that are given meanwhile end with them. True if it changed
+    /// anything: secrets that end together keep their time.
+    pub fn end_at(&mut self, end: Utime) -> bool {
+        let changes = !self.end_together();
+        if changes {
+            self.secrets.values_mut().for_each(|secret| secret.expires = end);
+        }
+        changes
+    }
+
+    /// True if none of the secrets outlives the current one, as the next one does otherwise.
+    fn end_together(&self) -> bool {
+        let next = self.secrets.values().next_back();
+        self.current().zip(next).is_some_and(|((_, current), next)| next.expires <= current.expires)
+    }
+
+    /// The time until which secrets that have taken the place of all before them are not replaced again for everybody
+    /// else who is to know them no more: `pause` after they were made. `None` if that is over, or if these are the
+    /// first.
+    pub fn settle_until(&self, now: Utime, pause: Duration) -> Option<Utime> {
+        let until = later(self.since()?.min(now), pause);
+        (self.range().0 > 1 && until > now).then_some(until)
+    }
+
     /// The time at which the oldest secret at hand was made. A ticket from before may be sealed with one that is gone.
     pub fn since(&self) -> Option<Utime> {
         self.secrets.values().next().map(|oldest| oldest.key.created())
     }
 
-    /// True if all secrets at hand were made at once: those before, if there were any, were replaced.
-    pub fn are_replaced(&self) -> bool {
-        let created = self.since();
-        self.secrets.values().all(|secret| Some(secret.key.created()) == created)
+    /// True if these were at hand before `others`: a monitor that is behind gives them. Monitors that begin anew, from
+    /// number 1, are not behind: they make theirs later, by more than clocks of monitors may differ.
+    pub fn are_former_of(&self, others: &RotatingSecrets) -> bool {
+        let newest = |secrets: &RotatingSecrets| {
+            secrets.secrets.last_key_value().map(|(number, secret)| (*number, secret.key.created()))
+        };
+        match (newest(self), newest(others)) {
+            (Some((number, made)), Some((others_number, others_made))) => {
+                number < others_number && made <= later(others_made, TOLERANCE)
+            }
+            (newest, others) => newest.is_none() && others.is_some(),
+        }
+    }
+
+    /// True if none is left of secrets the newest of which had the number `newest`: somebody who has tickets by them
+    /// needs others. Where there were none (0) nobody does.
+    pub fn are_all_after(&self, newest: u64) -> bool {
+        newest > 0 && self.range().0 > newest
     }
 
     /// Judges this machine's clock by secrets that were just fetched from the monitors.
@@ -251,7 +294,6 @@ mod tests {
         let mut secrets = fresh(at(10_000));
         secrets.rotate(at(13_600), HOUR, KeyKind::Aes256k, &mut seeded(2));
         let before = secrets.clone();
-        assert!(!before.are_replaced());
         secrets.replace(at(14_000), HOUR, KeyKind::Aes256k, &mut seeded(3));
         assert_eq!((before.range(), secrets.range()), ((2, 4), (5, 7)));
         assert!(
@@ -259,11 +301,77 @@ mod tests {
         );
         let (id, current) = secrets.current().unwrap();
         assert_eq!((id, current.expires, secrets.since()), (6, at(17_600), Some(at(14_000))));
-        assert!(secrets.are_replaced());
+        assert!(secrets.are_all_after(before.range().1) && !secrets.are_all_after(0));
         // They change as others do from then on.
         assert!(!secrets.rotate(at(17_599), HOUR, KeyKind::Aes256k, &mut seeded(4)));
         assert!(secrets.rotate(at(17_600), HOUR, KeyKind::Aes256k, &mut seeded(4)));
-        assert_eq!((secrets.range(), secrets.are_replaced()), ((6, 8), false));
+        assert_eq!((secrets.range(), secrets.are_all_after(7)), ((6, 8), false));
+    }
+
+    #[test]
+    fn secrets_that_end_together_are_replaced_then() {
+        let (pause, end) = (Duration::from_secs(60), at(10_061));
+        let mut secrets = fresh(at(10_000));
+        assert_eq!(secrets.settle_until(at(10_001), pause), None, "nothing was replaced by the first");
+        secrets.replace(at(10_001), HOUR, KeyKind::Aes256k, &mut seeded(2));
+        assert_eq!(secrets.settle_until(at(10_060), pause), Some(end));
+        assert_eq!(secrets.settle_until(end, pause), None);
+        // Another clock, which was ahead.
+        assert_eq!(secrets.settle_until(at(9_900), pause), Some(at(9_960)));
+        let before = secrets.clone();
+        assert!(secrets.end_at(end) && !secrets.end_at(at(10_070)), "it is said once");
+        assert!(!secrets.rotate(at(10_060), HOUR, KeyKind::Aes256k, &mut seeded(3)));
+        assert_eq!((secrets.range(), secrets.current().unwrap().1.expires), (before.range(), end));
+        assert!(secrets.rotate(end, HOUR, KeyKind::Aes256k, &mut seeded(3)));
+        assert!(secrets.are_all_after(before.range().1), "{secrets:?}");
+        assert_eq!((secrets.range(), secrets.current().unwrap().1.expires), ((7, 9), at(13_661)));
+        // The clock by which they were to end may have been ahead.
+        let mut ahead = before.clone();
+        ahead.replace(at(20_000), HOUR, KeyKind::Aes256k, &mut seeded(5));
+        assert!(ahead.end_at(at(20_060)) && ahead.bring_forward(at(11_000), HOUR, Duration::from_secs(300)).is_some());
+        assert!(ahead.rotate(at(11_000), HOUR, KeyKind::Aes256k, &mut seeded(6)));
+        assert_eq!(ahead.range(), (10, 12), "all are new");
+        // Others come one by one from then on.
+        assert!(secrets.rotate(at(13_661), HOUR, KeyKind::Aes256k, &mut seeded(4)));
+        assert_eq!(secrets.range(), (8, 10));
+    }
+
+    #[test]
+    fn secrets_of_a_monitor_that_is_behind_are_known_for_former_ones() {
+        let (none, first) = (RotatingSecrets::default(), fresh(at(10_000)));
+        let [mut next, mut replaced] = [first.clone(), first.clone()];
+        next.rotate(at(13_600), HOUR, KeyKind::Aes256k, &mut seeded(2));
+        replaced.replace(at(10_000), HOUR, KeyKind::Aes256k, &mut seeded(2));
+        for later in [&next, &replaced] {
+            assert!(first.are_former_of(later) && !later.are_former_of(&first) && !later.are_former_of(later));
+            assert!(none.are_former_of(later) && !later.are_former_of(&none));
+        }
+        assert!(!none.are_former_of(&none));
+        // The clock of another leader is behind, and its numbers tell.
+        let mut by_other = next.clone();
+        by_other.replace(at(13_400), HOUR, KeyKind::Aes256k, &mut seeded(3));
+        assert!(next.are_former_of(&by_other) && !by_other.are_former_of(&next));
+        // Monitors whose state was lost count from 1 again.
+        let anew = fresh(at(20_000));
+        assert!(!anew.are_former_of(&next));
+        // Times of the same secrets change.
+        let mut ends = next.clone();
+        ends.end_at(at(13_700));
+        assert!(!ends.are_former_of(&next) && !next.are_former_of(&ends));
+    }
+
+    /// Also where secrets live shorter than they are to settle.
+    #[test]
+    fn no_secret_changes_before_all_end() {
+        let life = Duration::from_secs(40);
+        let mut secrets = fresh(at(10_000));
+        secrets.replace(at(10_001), life, KeyKind::Aes256k, &mut seeded(2));
+        let newest = secrets.range().1;
+        assert!(secrets.end_at(at(10_061)));
+        for now in 10_002..10_061 {
+            assert!(!secrets.rotate(at(now), life, KeyKind::Aes256k, &mut seeded(3)), "at {now}");
+        }
+        assert!(secrets.rotate(at(10_061), life, KeyKind::Aes256k, &mut seeded(3)) && secrets.are_all_after(newest));
     }
 
     #[test]

@@ -211,6 +211,11 @@ struct Greeted {
     machine: Machine,
 }
 
+/// The error where no agent answers, or none that serves.
+fn no_agent(address: &str, reason: impl ToString) -> AgentError {
+    AgentError::NoAgent { agent: address.to_owned(), reason: reason.to_string() }
+}
+
 async fn greet(address: &str, program: &str, token: Option<&str>) -> Result<Greeted, AgentError> {
     let unreachable = |reason: String| AgentError::Unreachable { agent: address.to_owned(), reason };
     let stream = tokio::time::timeout(PATIENCE, TcpStream::connect(address)).await;
@@ -221,19 +226,19 @@ async fn greet(address: &str, program: &str, token: Option<&str>) -> Result<Gree
     let (from, to) = stream.into_split();
     let (mut from, mut to) = (Reader::new(from), Writer::new(to));
     let own = token.map(|_| Nonce::draw());
-    let no_agent = |e: FrameError| AgentError::NoAgent { agent: address.to_owned(), reason: e.to_string() };
-    to.write(&Hello::new(program, own.map(Nonce::to_text))).await.map_err(no_agent)?;
+    let hello = Hello::new(program, own.map(Nonce::to_text));
+    to.write(&hello).await.map_err(|e| no_agent(address, e))?;
     let mut greeting = heard_greeting(address, &mut from).await?;
     if let Some((token, own)) = token.zip(own) {
         let Some(theirs) = greeting.nonce.as_deref().and_then(Nonce::from_text) else {
             return Err(AgentError::Unproven { agent: address.to_owned() });
         };
         let proofs = TokenProofs::new(token, &own, &theirs);
-        to.write(&Proof { proof: proofs.coordinators() }).await.map_err(no_agent)?;
+        to.write(&Proof { proof: proofs.coordinators() }).await.map_err(|e| no_agent(address, e))?;
         let answer = heard(address, &mut from).await?;
         let Ok(Proof { proof }) = frames::decode(&answer) else {
             // Whoever is there takes the proof for wrong.
-            let refusal: Greeting = frames::decode(&answer).map_err(no_agent)?;
+            let refusal: Greeting = frames::decode(&answer).map_err(|e| no_agent(address, e))?;
             let reason = refusal.refused.unwrap_or_default();
             return Err(AgentError::Refused { agent: address.to_owned(), reason });
         };
@@ -245,28 +250,24 @@ async fn greet(address: &str, program: &str, token: Option<&str>) -> Result<Gree
         to.seal_with(sealer);
         greeting = heard_greeting(address, &mut from).await?;
     }
-    let nowhere =
-        || AgentError::NoAgent { agent: address.to_owned(), reason: "it does not say where it runs".to_owned() };
-    let machine = greeting.machine.ok_or_else(nowhere)?;
+    let machine = greeting.machine.ok_or_else(|| no_agent(address, "it does not say where it runs"))?;
     Ok(Greeted { from, to, program: greeting.program, machine })
 }
 
 /// The next message of a peer that is still unknown.
 async fn heard(address: &str, from: &mut Reader<OwnedReadHalf>) -> Result<Vec<u8>, AgentError> {
-    let no_agent = |reason: String| AgentError::NoAgent { agent: address.to_owned(), reason };
     let answer = tokio::time::timeout(PATIENCE, from.read(GREETING_BYTES_MAX)).await;
-    let answer = answer.map_err(|_| no_agent(format!("no answer within {} s", PATIENCE.as_secs())))?;
-    answer.map_err(|e| no_agent(e.to_string()))
+    let answer = answer.map_err(|_| no_agent(address, format!("no answer within {} s", PATIENCE.as_secs())))?;
+    answer.map_err(|e| no_agent(address, e))
 }
 
 /// The greeting of an agent that speaks this protocol and does not refuse.
 async fn heard_greeting(address: &str, from: &mut Reader<OwnedReadHalf>) -> Result<Greeting, AgentError> {
     let agent = || address.to_owned();
-    let no_agent = |reason: String| AgentError::NoAgent { agent: agent(), reason };
     let answer = heard(address, from).await?;
-    let greeting: Greeting = frames::decode(&answer).map_err(|e| no_agent(e.to_string()))?;
+    let greeting: Greeting = frames::decode(&answer).map_err(|e| no_agent(address, e))?;
     if greeting.format != FORMAT {
-        return Err(no_agent(format!("it says format {:?}", greeting.format)));
+        return Err(no_agent(address, format!("it says format {:?}", greeting.format)));
     }
     if greeting.version != VERSION {
         return Err(AgentError::Version { agent: agent(), theirs: greeting.version, program: greeting.program });

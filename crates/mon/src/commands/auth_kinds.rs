@@ -35,20 +35,19 @@ pub(super) fn check_target(who: &str, option: &str) -> Result<(), Reply> {
 
 /// Refuses changes of options after which somebody who has a key would be shut out.
 pub(super) fn check_updates(c: &Context<'_>, updates: &[Update]) -> Result<(), Reply> {
-    let changed = |section: &str| {
-        updates.iter().rev().find_map(|update| match update {
-            Update::Config { who, name, value } if who == section && name == ALLOWED_CIPHERS => Some(value.as_deref()),
-            _ => None,
-        })
-    };
-    let (of_monitors, of_all) = (changed("mon"), changed("global"));
-    if of_monitors.is_none() && of_all.is_none() {
+    let changes = updates.iter().filter_map(|update| match update {
+        Update::Config { who, name, value } if name == ALLOWED_CIPHERS => Some((who, value.as_deref())),
+        _ => None,
+    });
+    let mut changes = changes.peekable();
+    if changes.peek().is_none() {
         return Ok(());
     }
-    let config = &c.state.config;
-    let of_monitors = of_monitors.unwrap_or_else(|| config.get("mon", ALLOWED_CIPHERS));
-    let text = of_monitors.or_else(|| of_all.unwrap_or_else(|| config.get("global", ALLOWED_CIPHERS)));
-    let allowed = text.and_then(|text| KeyKind::list(text).ok()).unwrap_or_else(|| KeyKind::ALL.to_vec());
+    let mut config = c.state.config.clone();
+    for (who, value) in changes {
+        config.set(who, ALLOWED_CIPHERS, value);
+    }
+    let allowed = config.allowed_kinds();
     let others = c.state.auth.iter().filter(|(_, entry)| entry.keys().any(|key| !allowed.contains(&key.kind())));
     let names: Vec<&str> = others.map(|(name, _)| name.as_str()).collect();
     if names.is_empty() {

@@ -10,12 +10,13 @@ use super::{Monitor, MonitorAction, Now};
 use crate::MonState;
 use crate::identity::{Party, Standing};
 use crate::state::{AuthEntry, KnownEntities, LogPriority, MONITORS, SERVICES};
-use crate::update::{Batch, Update};
-use auth::cephx::monitor::{MonitorAccept, MonitorView, ServiceSecrets, TicketLifetimes, given_anew, requests};
+use crate::update::Update;
+use auth::cephx::monitor::{MonitorAccept, MonitorView, TicketLifetimes, given_anew, requests};
 use auth::cephx::rotating::RotatingSecrets;
 use auth::cephx::service::{ServiceAccept, ServiceView};
 use auth::clock::{TOLERANCE, later};
 use auth::failures::FailedLogins;
+use auth::messenger::ended_at_once;
 use auth::{Accepted, Granted, Key, KeyKind, Method, Refusal, ServerPolicies, ServerPolicy, Step};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -31,6 +32,8 @@ use wire::nacre::quorum::Proven;
 /// Handshakes that go on at a time, or whose sessions have not begun. The oldest is forgotten beyond it: its other end
 /// begins anew.
 const HANDSHAKES_MAX: usize = 20_000;
+/// Time from one replacement of all secrets of a service to the next.
+const REPLACED_AGAIN_AFTER: Duration = Duration::from_secs(60);
 /// Least time for which a ticket is good, whatever the options say.
 const TICKET_LIFETIME_MIN: Duration = Duration::from_secs(1);
 
@@ -422,10 +425,29 @@ impl Monitor {
                 _ => ended.push(*session),
             }
         }
+        self.end_sessions(ended, "its key is no longer good", out);
+    }
+
+    /// Ends sessions at the manager's address that began by tickets whose secrets are retired, or were replaced, a few
+    /// at a time. Clients that have their keys have got other tickets meanwhile, and come again.
+    pub(super) fn end_sessions_by_old_tickets(&mut self, out: &mut Vec<MonitorAction>) {
+        let secrets = self.state.service_secrets.get(&EntityType::MGR);
+        let oldest = secrets.map_or(0, |secrets| secrets.range().0);
+        let is_ended = |known: &Session| {
+            let accepted = known.identity.accepted.as_ref().filter(|_| known.is_at_manager);
+            accepted.is_some_and(|accepted| accepted.is_by_secret_before(oldest))
+        };
+        let ended = self.sessions.iter().filter(|(_, known)| is_ended(known));
+        let mut ended: Vec<SessionId> = ended.map(|(session, _)| *session).collect();
+        ended.truncate(ended_at_once(ended.len()));
+        self.end_sessions(ended, "its ticket has ended", out);
+    }
+
+    fn end_sessions(&mut self, ended: Vec<SessionId>, why: &str, out: &mut Vec<MonitorAction>) {
         for session in ended {
             self.proposals.forget(session);
             if let Some(gone) = self.sessions.remove(&session) {
-                info!("{} at {}: closing its session, its key is no longer good", gone.identity.name, gone.peer.addrs);
+                info!("{} at {}: closing its session, {why}", gone.identity.name, gone.peer.addrs);
                 self.volatile.services.closed(session, self.volatile.now);
                 out.push(MonitorAction::Close { session });
             }
@@ -502,7 +524,8 @@ impl Monitor {
     }
 
     /// For a leader: adds new secrets in place of those that daemons know whose keys these updates remove or replace.
-    /// Whoever has such a key could make tickets by them in anybody's name.
+    /// Whoever has such a key could make tickets by them in anybody's name. Each time all sessions end. So those who
+    /// lose their keys soon after the last time share the next one.
     pub(super) fn replace_known_secrets(&mut self, now: Now, updates: &mut Vec<Update>) {
         let mut known = BTreeSet::new();
         for update in updates.iter() {
@@ -517,30 +540,30 @@ impl Monitor {
         let kind = self.state.kind_of_secrets();
         for service in known {
             let Some(mut secrets) = self.state.service_secrets.get(&service).cloned() else { continue };
-            secrets.replace(now.wall, self.secrets_live(service), kind, &mut fill(&mut self.entropy));
-            updates.push(Update::ServiceSecrets { service, secrets });
+            let changed = match secrets.settle_until(now.wall, REPLACED_AGAIN_AFTER) {
+                Some(until) => secrets.end_at(until),
+                None => {
+                    secrets.replace(now.wall, self.secrets_live(service), kind, &mut fill(&mut self.entropy));
+                    true
+                }
+            };
+            updates.extend(changed.then_some(Update::ServiceSecrets { service, secrets }));
         }
     }
 
-    /// Gives those who are connected new tickets, and daemons new secrets, where these were replaced before their time.
-    pub(super) fn give_anew(&mut self, now: Now, batch: &Batch, out: &mut Vec<MonitorAction>) {
-        for update in &batch.updates {
-            let Update::ServiceSecrets { service, secrets } = update else { continue };
-            if secrets.are_replaced() {
-                self.give_anew_to_all(now, *service, out);
+    /// The newest secret of each service whose daemons get its secrets.
+    pub(super) fn newest_secrets(&self) -> NewestSecrets {
+        DAEMONS.map(|service| self.state.service_secrets.get(&service).map_or(0, |secrets| secrets.range().1))
+    }
+
+    /// Gives those who are connected new tickets, and daemons new secrets, where none is left of those that the state
+    /// had when its newest were `before`.
+    pub(super) fn give_anew(&mut self, now: Now, before: NewestSecrets, out: &mut Vec<MonitorAction>) {
+        for (service, newest) in DAEMONS.into_iter().zip(before) {
+            if self.state.service_secrets.get(&service).is_some_and(|secrets| secrets.are_all_after(newest)) {
+                self.give_anew_to_all(now, service, out);
             }
         }
-    }
-
-    /// Gives those who are connected new tickets and secrets where none is left of those that the state had `before`.
-    pub(super) fn give_after_gap(&mut self, now: Now, before: &ServiceSecrets, out: &mut Vec<MonitorAction>) {
-        let is_left = |service: &EntityType| {
-            let newest = before.get(service).map_or(0, |secrets| secrets.range().1);
-            let oldest = self.state.service_secrets.get(service).map_or(0, |secrets| secrets.range().0);
-            newest == 0 || oldest <= newest
-        };
-        let services: Vec<EntityType> = DAEMONS.into_iter().filter(|service| !is_left(service)).collect();
-        services.into_iter().for_each(|service| self.give_anew_to_all(now, service, out));
     }
 
     fn give_anew_to_all(&mut self, now: Now, service: EntityType, out: &mut Vec<MonitorAction>) {
@@ -548,8 +571,10 @@ impl Monitor {
         let sessions: Vec<SessionId> = self.sessions.keys().copied().collect();
         sessions.into_iter().for_each(|session| self.give_anew_to(now, session, &[service], out));
         for (_, handshake) in self.authentication.handshakes.values_mut() {
-            if let Handshake::Accepted(_, party) = handshake {
-                party.has_old_tickets = true;
+            if let Handshake::Accepted(_, party) = handshake
+                && let Some(accepted) = &mut party.accepted
+            {
+                accepted.may_hold_former_tickets();
             }
         }
     }
@@ -557,11 +582,8 @@ impl Monitor {
     /// Gives one who has come again new tickets for services whose secrets were all made since it was here: of the
     /// tickets that it has it asks for others only when they grow old.
     pub(super) fn give_to_returned(&mut self, now: Now, session: SessionId, out: &mut Vec<MonitorAction>) {
-        let Some(known) = self.sessions.get(&session) else { return };
-        if known.identity.has_old_tickets {
-            return self.give_anew_to(now, session, &DAEMONS, out);
-        }
-        let Some(accepted) = known.identity.accepted.as_ref() else { return };
+        let known = self.sessions.get(&session);
+        let Some(accepted) = known.and_then(|known| known.identity.accepted.as_ref()) else { return };
         let are_newer = |service: &EntityType| {
             let since = self.state.service_secrets.get(service).and_then(RotatingSecrets::since);
             // Two monitors' clocks made the ticket and the secrets.
@@ -618,6 +640,9 @@ impl Monitor {
 /// Services whose daemons get their secrets. Those of monitors are none of them: monitors know each other by the key
 /// that they share.
 const DAEMONS: [EntityType; 3] = [EntityType::MDS, EntityType::OSD, EntityType::MGR];
+
+/// The number of the newest secret of each of [`DAEMONS`]; 0 where there is none.
+pub(super) type NewestSecrets = [u64; DAEMONS.len()];
 
 /// True if somebody's key is no longer good with `after`. A pending key that takes the place of the former was asked
 /// for by an operator who has time.

@@ -1,5 +1,6 @@
 //! Leading and following among several monitors, and the leader's work for its members.
 
+use super::authentication::NewestSecrets;
 use super::osd_changes::OsdChanges;
 use super::proposals::SNAPSHOT_EVERY;
 use super::{Monitor, MonitorAction, Now};
@@ -81,19 +82,19 @@ impl Monitor {
             return self.advance(now, out);
         }
         let batch = Batch::from_slice(batch).unwrap_or_else(|e| panic!("batch {index}, which is decided: {e}"));
-        let before = self.state.osdmap().epoch;
+        let (before, secrets) = (self.state.osdmap().epoch, self.newest_secrets());
         self.state.apply(index, &batch);
-        self.after(now, &batch, out);
+        self.after(now, &batch, secrets, out);
         self.followed(now, before, out);
     }
 
-    /// Acts on changes among the entities, which a batch made.
-    pub(super) fn after(&mut self, now: Now, batch: &Batch, out: &mut Vec<MonitorAction>) {
+    /// Acts on changes among the entities, and on secrets since `secrets` were the newest, which a batch made.
+    pub(super) fn after(&mut self, now: Now, batch: &Batch, secrets: NewestSecrets, out: &mut Vec<MonitorAction>) {
         if batch.updates.iter().any(|update| matches!(update, Update::Auth { .. })) {
             self.follow_shared_keys(now, out);
             self.judge_anew(out);
         }
-        self.give_anew(now, batch, out);
+        self.give_anew(now, secrets, out);
     }
 
     /// Publishes the state after its last batch was applied.
@@ -112,11 +113,11 @@ impl Monitor {
     /// Replaces the state with a later one from another monitor.
     pub fn install(&mut self, now: Now, state: MonState, out: &mut Vec<MonitorAction>) {
         self.volatile.now = now.wall;
-        let before = std::mem::take(&mut self.state.service_secrets);
+        let secrets = self.newest_secrets();
         self.state = MonState { overrides: std::mem::take(&mut self.state.overrides), ..state };
         self.follow_shared_keys(now, out);
         self.judge_anew(out);
-        self.give_after_gap(now, &before, out);
+        self.give_anew(now, secrets, out);
         self.map_changed(now);
         self.publish(out);
     }

@@ -274,6 +274,7 @@ impl Monitor {
                     self.next_tick = now.since_start + TICK;
                     self.tick(now);
                     self.forget_ended_keys(now, out);
+                    self.end_sessions_by_old_tickets(out);
                 }
             }
         }

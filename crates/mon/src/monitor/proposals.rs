@@ -546,13 +546,13 @@ impl Monitor {
         let in_flight = self.proposals.in_flight.take();
         let in_flight = in_flight.unwrap_or_else(|| panic!("batch {index} committed, but none is on its way"));
         assert_eq!(in_flight.index, index, "another batch was on its way");
-        let before = self.state.osdmap().epoch;
+        let (before, secrets) = (self.state.osdmap().epoch, self.newest_secrets());
         self.state.apply(index, &in_flight.batch);
         self.proposals.global_ids_coming = false;
         if self.awaits_merges() {
             self.osd_changes.look(now.since_start);
         }
-        self.after(now, &in_flight.batch, out);
+        self.after(now, &in_flight.batch, secrets, out);
         self.followed(now, before, out);
         for answer in in_flight.answers {
             self.answer(answer, out);

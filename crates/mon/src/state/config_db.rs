@@ -1,5 +1,7 @@
 //! The central configuration (`ceph config`).
 
+use super::ALLOWED_CIPHERS;
+use auth::KeyKind;
 use std::collections::{BTreeMap, VecDeque};
 use types::Utime;
 use wire::{Decode, DecodeError, Encode, Reader, Writer};
@@ -189,6 +191,18 @@ impl ConfigDb {
             }
         }
         best.into_iter().map(|(name, (_, who, value))| (name, (value, who))).collect()
+    }
+
+    /// Returns one option as it applies to a daemon of a kind, wherever that is.
+    pub fn option_of(&self, kind: &str, id: &str, option: &str) -> Option<&str> {
+        let subject = ConfigSubject { kind, id, ..ConfigSubject::default() };
+        self.effective(&subject).get(option).map(|(value, _)| *value)
+    }
+
+    /// Returns the kinds of keys by which all monitors let somebody in.
+    pub fn allowed_kinds(&self) -> Vec<KeyKind> {
+        let set = self.option_of("mon", "", ALLOWED_CIPHERS).and_then(|text| KeyKind::list(text).ok());
+        set.unwrap_or_else(|| KeyKind::ALL.to_vec())
     }
 }
 

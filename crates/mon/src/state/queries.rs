@@ -95,11 +95,9 @@ impl MonState {
 
     /// Returns the kinds of keys by which somebody is let in.
     pub fn allowed_kinds(&self) -> Vec<KeyKind> {
-        let read = |text: &str| KeyKind::list(text).ok();
-        let mut kinds =
-            self.option_of("mon", "", ALLOWED_CIPHERS).and_then(read).unwrap_or_else(|| KeyKind::ALL.to_vec());
+        let mut kinds = self.config.allowed_kinds();
         // A value that one monitor was told lets more in, for who would be shut out otherwise, and never less.
-        let told = self.overrides.get(ALLOWED_CIPHERS).and_then(|text| read(text)).unwrap_or_default();
+        let told = self.overrides.get(ALLOWED_CIPHERS).and_then(|text| KeyKind::list(text).ok()).unwrap_or_default();
         for kind in told {
             if !kinds.contains(&kind) {
                 kinds.push(kind);
@@ -123,7 +121,6 @@ impl MonState {
     }
 
     fn option_of(&self, kind: &str, id: &str, option: &str) -> Option<&str> {
-        let subject = ConfigSubject { kind, id, ..ConfigSubject::default() };
-        self.config.effective(&subject).get(option).map(|(value, _)| *value)
+        self.config.option_of(kind, id, option)
     }
 }

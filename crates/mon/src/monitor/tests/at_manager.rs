@@ -78,6 +78,42 @@ fn a_removed_or_replaced_key_is_dead_at_the_managers_address_too() {
     assert_eq!(h.reach_manager(18, &after).unwrap_err(), Refusal::UnknownEntity(name_of("client.m")));
 }
 
+/// Whoever has a manager's key knows the secrets by which tickets for managers are believed.
+#[test]
+fn sessions_at_the_managers_address_end_with_the_secrets_of_managers() {
+    let client = ("client.m", KeyKind::Aes, &[("mon", "allow r"), ("mgr", "allow *")][..]);
+    let manager = ("mgr.x", KeyKind::Aes, &[("mon", "allow profile mgr"), ("mgr", "allow *")][..]);
+    let mut h = asking(&[client, manager]);
+    let admin = h.join(2, "client.admin", EntityName::client(1));
+    let mut client = h.party("client.m");
+    let accepted = h.meet(4, &mut client).unwrap();
+    let at_monitor = h.begin(&accepted, EntityName::client(2));
+    let mut sessions = Vec::new();
+    for number in 1..=20 {
+        let there = h.reach_manager(100 + number, &client).unwrap();
+        sessions.push(h.begin_at_manager(number, &there));
+    }
+    let ended = |h: &Harness| sessions.iter().filter(|session| h.closed.contains(session)).count();
+    h.pass(secs(5));
+    assert_eq!(ended(&h), 0);
+    assert_eq!(h.command(admin, r#"{"prefix":"auth rm","entity":"mgr.x"}"#).result, 0);
+    // Not all come again at once.
+    h.pass(secs(1));
+    assert_eq!(ended(&h), 16);
+    h.pass(secs(1));
+    assert_eq!(ended(&h), 20);
+    assert!(matches!(h.reach_manager(8, &client).unwrap_err(), Refusal::SecretNotAtHand { .. }));
+    let given = h.given(at_monitor).pop().expect("a ticket");
+    client.renewed(&given, h.at().wall).unwrap();
+    let there = h.reach_manager(10, &client).unwrap();
+    let again = h.begin_at_manager(21, &there);
+    // Secrets that nobody knows are retired in time.
+    h.pass(secs(3600));
+    assert!(!h.closed.contains(&again) && h.noout_at_manager(again) == 0);
+    h.pass(secs(3700));
+    assert!(h.closed.contains(&again) && !h.closed.contains(&at_monitor));
+}
+
 #[test]
 fn rights_at_the_managers_address_are_none_at_the_monitors() {
     let mut h = asking(&[("client.m", KeyKind::Aes, &[("mon", "allow r"), ("mgr", "allow *"), ("osd", "allow *")])]);

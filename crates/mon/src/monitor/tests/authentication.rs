@@ -504,6 +504,9 @@ fn secrets_change_in_time_and_tickets_outlive_that() {
 fn secrets_of_a_clock_that_was_ahead_change_in_time() {
     let mut h = asking(&[("client.c", KeyKind::Aes, &[("mon", "allow *"), ("osd", "allow *")])]);
     let now = h.at().wall;
+    let mut client = h.party("client.c");
+    let accepted = h.meet(2, &mut client).unwrap();
+    let session = h.begin(&accepted, EntityName::client(9));
     let ahead = Utime { sec: now.sec + 100_000_000, nsec: 0 };
     let hour = Duration::from_secs(3600);
     for service in crate::state::SERVICES {
@@ -515,6 +518,8 @@ fn secrets_of_a_clock_that_was_ahead_change_in_time() {
     h.pass(secs(2));
     let secrets = &h.monitor.state.service_secrets[&EntityType::OSD];
     assert_eq!(secrets.current().unwrap().0, current, "no ticket is lost");
+    assert!(h.heard::<msg::AuthReply>(session).is_empty(), "nobody needs another one");
+    let secrets = &h.monitor.state.service_secrets[&EntityType::OSD];
     assert!(secrets.current().unwrap().1.expires.sec <= now.sec + 3602, "{secrets:?}");
     let told = |h: &Harness| {
         let lines = h.monitor.state.log.entries.iter().map(|line| line.message.clone());

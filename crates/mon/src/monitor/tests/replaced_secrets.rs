@@ -1,25 +1,35 @@
 //! The secrets that seal tickets are replaced once somebody knows them who is to make no tickets any more.
 
-use super::authentication::{asking, name_of};
+use super::authentication::asking;
 use super::harness::*;
 use super::prelude::*;
 use auth::cephx::client::Client;
 use auth::cephx::rotating::RotatingSecrets;
+use auth::clock::later;
 use auth::{KeyKind, Refusal};
 
 const OSD: &[(&str, &str)] = &[("mon", "allow profile osd"), ("osd", "allow *")];
 const CLIENT: &[(&str, &str)] = &[("mon", "allow r"), ("osd", "allow rw")];
 
 impl Harness {
-    fn secrets(&self, service: EntityType) -> RotatingSecrets {
+    pub(super) fn secrets(&self, service: EntityType) -> RotatingSecrets {
         self.monitor.state.service_secrets[&service].clone()
     }
 
     /// Payloads about tickets and secrets that a session was given.
-    fn given(&mut self, session: SessionId) -> Vec<bytes::Bytes> {
+    pub(super) fn given(&mut self, session: SessionId) -> Vec<bytes::Bytes> {
         let replies: Vec<msg::AuthReply> = self.heard(session);
         assert!(replies.iter().all(|reply| reply.result == 0));
         replies.into_iter().map(|reply| reply.payload).collect()
+    }
+
+    /// Checks that a session was given one ticket, by which OSDs are reached.
+    #[track_caller]
+    pub(super) fn is_given_a_ticket(&mut self, session: SessionId, client: &mut Client) {
+        let given = self.given(session);
+        assert_eq!(given.len(), 1);
+        client.renewed(&given[0], self.at().wall).unwrap();
+        assert_eq!(self.reach(client).unwrap().name, *client.name());
     }
 }
 
@@ -57,10 +67,7 @@ fn a_purge_replaces_secrets_and_gives_all_others_tickets_by_the_new_ones() {
     assert_eq!(h.secrets(EntityType::MGR), managers, "an OSD does not know those of others");
     assert!(matches!(h.reach(&client).unwrap_err(), Refusal::SecretNotAtHand { .. }));
     // A client that is there is given a ticket, and an OSD the secrets, too.
-    let given = h.given(session);
-    assert_eq!(given.len(), 1);
-    client.renewed(&given[0], h.at().wall).unwrap();
-    assert_eq!(h.reach(&client).unwrap().name, name_of("client.c"));
+    h.is_given_a_ticket(session, &mut client);
     let given = h.given(osd);
     assert_eq!(given.len(), 2);
     other.renewed(&given[0], h.at().wall).unwrap();
@@ -68,10 +75,7 @@ fn a_purge_replaces_secrets_and_gives_all_others_tickets_by_the_new_ones() {
     // A client that was away keeps the ticket that it had, and is given another one when it comes again.
     let accepted = h.meet(10, &mut away).unwrap();
     let again = h.begin(&accepted, EntityName::client(11));
-    let given = h.given(again);
-    assert_eq!(given.len(), 1);
-    away.renewed(&given[0], h.at().wall).unwrap();
-    assert!(h.reach(&away).is_ok());
+    h.is_given_a_ticket(again, &mut away);
 }
 
 #[test]
@@ -82,10 +86,7 @@ fn who_has_shaken_hands_and_has_no_session_yet_is_given_a_ticket_by_the_new_ones
     let accepted = h.meet(4, &mut client).unwrap();
     assert_eq!(h.command(admin, r#"{"prefix":"auth rm","entity":"osd.0"}"#).result, 0);
     let session = h.begin(&accepted, EntityName::client(9));
-    let given = h.given(session);
-    assert_eq!(given.len(), 1);
-    client.renewed(&given[0], h.at().wall).unwrap();
-    assert!(h.reach(&client).is_ok());
+    h.is_given_a_ticket(session, &mut client);
 }
 
 #[test]
@@ -94,7 +95,7 @@ fn only_keys_that_somebody_loses_at_once_replace_secrets() {
     let admin = h.join(2, "client.admin", EntityName::client(1));
     let mut check = |command: &str, expect: bool| {
         let before = h.secrets(EntityType::OSD).range().1;
-        h.pass(secs(1));
+        h.pass(secs(61));
         assert_eq!(h.command(admin, command).result, 0, "{command}");
         assert_eq!(h.secrets(EntityType::OSD).range().0 > before, expect, "{command}");
     };
@@ -107,6 +108,48 @@ fn only_keys_that_somebody_loses_at_once_replace_secrets() {
     check(r#"{"prefix":"auth rm","entity":"osd.0"}"#, true);
     check(r#"{"prefix":"auth rm","entity":"osd.0"}"#, false);
     check(r#"{"prefix":"auth get-or-create","entity":"osd.0"}"#, false);
+}
+
+#[test]
+fn purges_within_a_minute_after_one_share_the_next_replacement() {
+    let osds: Vec<String> = (0..5).map(|osd| format!("osd.{osd}")).collect();
+    let mut known: Vec<_> = osds.iter().map(|osd| (osd.as_str(), KeyKind::Aes, OSD)).collect();
+    known.push(("client.c", KeyKind::Aes, CLIENT));
+    let mut h = asking(&known);
+    let admin = h.join(2, "client.admin", EntityName::client(1));
+    let mut client = h.party("client.c");
+    let accepted = h.meet(4, &mut client).unwrap();
+    let session = h.begin(&accepted, EntityName::client(9));
+    let purge = |h: &mut Harness, osd: &str| {
+        assert_eq!(h.command(admin, &format!(r#"{{"prefix":"auth rm","entity":"{osd}"}}"#)).result, 0);
+    };
+    purge(&mut h, "osd.0");
+    let first = h.secrets(EntityType::OSD).range();
+    h.is_given_a_ticket(session, &mut client);
+    for osd in ["osd.1", "osd.2", "osd.3"] {
+        h.pass(secs(10));
+        purge(&mut h, osd);
+    }
+    h.pass(secs(29));
+    assert_eq!((h.secrets(EntityType::OSD).range(), h.given(session).len()), (first, 0));
+    // A client that comes meanwhile is given a ticket that ends with the secrets. Another leader knows of it, too.
+    let mut brief = h.party("client.c");
+    h.meet(6, &mut brief).unwrap();
+    assert!(h.reach(&brief).is_ok() && brief.renew_at().unwrap() <= later(h.at().wall, secs(1)));
+    let state = MonState::from_slice(&h.monitor.state.to_vec(Target::PACIFIC)).unwrap();
+    let mut next_leader = Harness::continuing(state, h.log.clone());
+    h.pass(secs(2));
+    let second = h.secrets(EntityType::OSD).range();
+    assert!(second.0 > first.1, "all that osd.3 knew are gone: {second:?}, {first:?} before");
+    h.is_given_a_ticket(session, &mut client);
+    h.pass(secs(61));
+    assert_eq!((h.secrets(EntityType::OSD).range(), h.given(session).len()), (second, 0), "it is done once");
+    purge(&mut h, "osd.4");
+    assert!(h.secrets(EntityType::OSD).range().0 > second.1, "at once, after a pause");
+
+    next_leader.monitor.set_auth_policy(auth::ServerPolicy::cephx(), &[]);
+    next_leader.pass(secs(130));
+    assert!(next_leader.secrets(EntityType::OSD).range().0 > first.1);
 }
 
 /// A monitor that was away for a while takes the leader's state in place of batches that it missed.
@@ -124,8 +167,5 @@ fn a_monitor_that_missed_the_replacement_gives_tickets_when_it_hears_of_it() {
     let mut out = Vec::new();
     h.monitor.install(now, later, &mut out);
     h.perform(out);
-    let given = h.given(session);
-    assert_eq!(given.len(), 1);
-    client.renewed(&given[0], now.wall).unwrap();
-    assert!(h.reach(&client).is_ok());
+    h.is_given_a_ticket(session, &mut client);
 }
