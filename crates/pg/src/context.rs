@@ -10,7 +10,7 @@ use crate::healing::pacing::Pacing;
 use crate::healing::reservations::Reservations;
 use crate::hops::{MemberTimes, Recorder};
 use crate::intake::backoffs::Backoffs;
-use crate::intake::memory::Held;
+use crate::intake::memory::{Held, answer_bytes};
 use crate::messages::PgInterval;
 use crate::messages::peering::{Agreed, MemberState, PgNotify};
 use crate::messages::table::PeerBound;
@@ -278,7 +278,9 @@ impl Context<'_> {
     }
 
     pub fn send_client(&mut self, session: SessionId, tid: u64, message: impl Message) {
-        self.outbox.outputs.push(Output::ToClient { session, envelope: message.seal(tid, Target::default()) });
+        let envelope = message.seal(tid, Target::default());
+        self.shared.held.answered(answer_bytes(&envelope));
+        self.outbox.outputs.push(Output::ToClient { session, envelope });
     }
 
     /// Notes what a part of the group has caused; others act on it when the present input is handled.

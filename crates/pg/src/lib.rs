@@ -57,6 +57,7 @@ pub use group::{digests, info, log, object_info, snap_set};
 pub use healing::pacing::PacingView;
 pub use healing::reservations::ReservationsView;
 pub use intake::backoffs::BackoffCounts;
+pub use intake::memory::answer_bytes;
 pub use intake::memory_use::MemoryUse;
 pub use messages::route;
 pub use rights::ClientRights;

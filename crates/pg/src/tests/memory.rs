@@ -59,6 +59,49 @@ fn answers_that_the_network_has_not_taken_count() {
 }
 
 #[test]
+fn reads_wait_for_answers_that_nobody_takes() {
+    let mut cluster = Cluster::new(3);
+    let session = cluster.connect(A);
+    cluster.ask(A, session, 1, Epoch(1), 0, Op::write(0, vec![b'x'; 8000]));
+    cluster.settle();
+    cluster.answers.clear();
+    let limit = Limits::default().client_bytes;
+    cluster.shard(A).set_unsent_bytes(limit - 1);
+    cluster.read(A, session, 2, Epoch(1));
+    cluster.settle();
+    assert!(cluster.answers.is_empty(), "it would bring another answer");
+    cluster.shard(A).set_unsent_bytes(limit / 2 - 1);
+    cluster.turn(A);
+    cluster.settle();
+    assert_eq!(cluster.answers.iter().map(|answer| answer.tid).collect::<Vec<_>>(), [2]);
+    assert_eq!(cluster.client_bytes(A), 0);
+}
+
+/// Answers of a turn hold memory before the driver has looked at the network. What waits for that keeps its order.
+#[test]
+fn what_waits_for_an_answer_of_its_turn_goes_on_in_the_order_in_which_it_came() {
+    let mut cluster = Cluster::new(3);
+    let session = cluster.connect(A);
+    let objects: [&[u8]; 4] = [b"d", b"c", b"b", b"a"];
+    for (tid, object) in (1..).zip(objects) {
+        cluster.ask_of(A, session, tid, Epoch(1), 0, (HASH, object), Op::write(0, vec![b'x'; 8000]));
+    }
+    cluster.settle();
+    cluster.answers.clear();
+    let limit = Limits::default().client_bytes;
+    cluster.shard(A).set_unsent_bytes(limit);
+    for (tid, object) in (5..).zip(objects) {
+        cluster.ask_of(A, session, tid, Epoch(1), 0, (HASH, object), Op::read(0, 0));
+    }
+    cluster.settle();
+    assert!(cluster.answers.is_empty());
+    cluster.shard(A).set_unsent_bytes(limit - 6000);
+    cluster.turn(A);
+    cluster.settle();
+    assert_eq!(cluster.answers.iter().map(|answer| answer.tid).collect::<Vec<_>>(), [5, 6, 7, 8]);
+}
+
+#[test]
 fn reads_that_wait_for_an_update_hold_what_they_are_until_they_start() {
     let (b, c) = (OsdId(1), OsdId(2));
     let mut cluster = Cluster::new(3);
