@@ -20,7 +20,7 @@ pub use wire::nacre::{pg_state_bit, pg_state_text};
 use std::collections::BTreeMap;
 use types::{Epoch, OsdId, PgId, PoolId, Utime};
 use wire::EntityAddrVec;
-use wire::nacre::mon::{OptionReport, OsdStats, PgReport};
+use wire::nacre::mon::{OptionReport, OsdStats, PgReport, pg_state};
 
 /// An OSD's last report on itself.
 #[derive(Clone, PartialEq, Debug)]
@@ -212,7 +212,10 @@ impl PgTotals {
         add(&mut self.degraded_copies, pg.degraded_copies);
         add(&mut self.misplaced_copies, pg.misplaced_copies);
         let bytes_each = pg.bytes.checked_div(pg.objects).unwrap_or(0).saturating_add(OBJECT_COST_BYTES);
-        add(&mut self.healing_bytes, pg.degraded_copies.saturating_add(pg.misplaced_copies).saturating_mul(bytes_each));
+        // Copies of a clean group that are misplaced have no other place.
+        let stay = pg.state & pg_state::CLEAN != 0;
+        let to_copy = pg.degraded_copies.saturating_add(if stay { 0 } else { pg.misplaced_copies });
+        add(&mut self.healing_bytes, to_copy.saturating_mul(bytes_each));
         add(&mut self.missing_on_primary, pg.missing_on_primary);
         add(&mut self.unfound, pg.unfound);
         add(&mut self.recovered_objects, pg.recovered_objects);

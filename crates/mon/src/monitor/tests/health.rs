@@ -336,3 +336,21 @@ fn what_repair_does_not_choose_is_told_with_the_command_that_does() {
     assert_eq!(scrubbed(3, 2), (2, 1));
     assert_eq!(scrubbed(4, 0), (2, 0));
 }
+
+/// Where the map has too few OSDs, copies stay on others and are misplaced: nothing is to be waited for.
+#[test]
+fn copies_that_have_no_other_place_are_told_and_are_no_work() {
+    let (mut h, sessions) = long_idle();
+    let told = |h: &Harness| {
+        let totals = h.monitor.volatile().totals(None);
+        (totals.complaints().join(", "), totals.healing_bytes)
+    };
+    let state = pg_state::ACTIVE | pg_state::CLEAN | pg_state::REMAPPED;
+    let stays = nacre::PgReport { objects: 2, bytes: 8192, misplaced_copies: 2, ..group(&h, 0, state) };
+    h.beacon(sessions[0], 0, vec![stays.clone()]);
+    assert_eq!(told(&h), ("2/6 objects misplaced (33.333%)".to_owned(), 0));
+    assert!(alarms(&h).iter().all(|(code, _)| !code.starts_with("PG_")), "{:?}", alarms(&h));
+    let sequence = stays.sequence + 1;
+    h.beacon(sessions[0], 0, vec![nacre::PgReport { state: pg_state::ACTIVE | pg_state::REMAPPED, sequence, ..stays }]);
+    assert!(told(&h).1 >= 8192, "these are to be copied: {}", told(&h).1);
+}
