@@ -26,6 +26,8 @@ pub struct ScrubTuning {
     pub at_a_time: usize,
     /// False: it is no time at which scrubs begin that nobody has ordered.
     pub in_time: bool,
+    /// True: scrubs that nobody has ordered begin though groups heal.
+    pub while_healing: bool,
     /// A group that was not scrubbed for this long is scrubbed at any time. Zero: none is.
     pub overdue_after: Duration,
     /// Least pause between two chunks of a group.
@@ -35,7 +37,7 @@ pub struct ScrubTuning {
 impl Default for ScrubTuning {
     fn default() -> ScrubTuning {
         let week = Duration::from_secs(7 * 86_400);
-        ScrubTuning { at_a_time: 1, in_time: true, overdue_after: week, pause: Duration::ZERO }
+        ScrubTuning { at_a_time: 1, in_time: true, while_healing: false, overdue_after: week, pause: Duration::ZERO }
     }
 }
 

@@ -79,6 +79,7 @@ const OF_OSDS: &[(&str, Option<&str>, &str)] = &[
     ("osd_recovery_sleep", None, "Seconds of pause behind each object that an OSD sends to where it is missing"),
     ("osd_scrub_begin_hour", None, "Hour of the local day from which on scrubs begin that nobody has ordered"),
     ("osd_scrub_begin_week_day", None, "Day of the week from which on such scrubs begin; 0: Sunday"),
+    ("osd_scrub_during_recovery", None, "Scrubs that nobody has ordered begin while groups of the OSD heal"),
     ("osd_scrub_end_hour", None, "Hour of the local day at which the time for such scrubs ends"),
     ("osd_scrub_end_week_day", None, "Day of the week at which the time for such scrubs ends"),
     ("osd_scrub_load_threshold", Some("1000"), "Tasks per processor from which on no such scrub begins"),

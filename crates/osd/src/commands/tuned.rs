@@ -101,6 +101,7 @@ const OPTIONS: &[(&str, Setter)] = &[
     ("osd_recovery_sleep", |it, value| it.shards.healing_pause = seconds(value)),
     ("osd_scrub_begin_hour", |it, value| it.scrub_times.hours.0 = number(value)),
     ("osd_scrub_begin_week_day", |it, value| it.scrub_times.week_days.0 = number(value)),
+    ("osd_scrub_during_recovery", |it, value| it.shards.scrubs.while_healing = value != 0.0),
     ("osd_scrub_end_hour", |it, value| it.scrub_times.hours.1 = number(value)),
     ("osd_scrub_end_week_day", |it, value| it.scrub_times.week_days.1 = number(value)),
     ("osd_scrub_load_threshold", |it, value| it.scrub_times.load_below = value),
