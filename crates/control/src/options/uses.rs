@@ -65,6 +65,8 @@ const HONOURED: &[(&str, Option<&str>, &str)] = &[
 /// Options that OSDs act on while they run: name, default where it is not Ceph's, effect.
 const OF_OSDS: &[(&str, Option<&str>, &str)] = &[
     ("osd_deep_scrub_interval", None, "Seconds in which an OSD reads everything that it has; 0: never"),
+    ("osd_deep_scrub_large_omap_object_key_threshold", None, "Most omap keys of an object without LARGE_OMAP_OBJECTS"),
+    ("osd_deep_scrub_large_omap_object_value_sum_threshold", None, "Most bytes of an omap without LARGE_OMAP_OBJECTS"),
     ("osd_ec_hedged_reads", None, "Reads of erasure-coded objects do not wait for a late shard, but ask others"),
     ("osd_heartbeat_grace", Some("7"), "Seconds without an answer after which an OSD is reported to the monitors"),
     ("osd_heartbeat_interval", Some("2"), "Seconds between two signs of life that an OSD asks another for"),

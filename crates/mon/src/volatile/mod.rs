@@ -79,6 +79,8 @@ pub struct PgTotals {
     pub deep_errors: u64,
     /// Copies that scrubs have replaced.
     pub repaired: u64,
+    /// Objects with larger omaps than an operator wants.
+    pub large_omaps: u64,
 }
 
 /// Statistics and circumstances.
@@ -228,5 +230,6 @@ impl PgTotals {
         add(&mut self.shallow_errors, pg.scrub.shallow_errors);
         add(&mut self.deep_errors, pg.scrub.deep_errors);
         add(&mut self.repaired, pg.scrub.repaired);
+        add(&mut self.large_omaps, pg.scrub.large_omaps);
     }
 }

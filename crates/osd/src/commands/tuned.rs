@@ -82,6 +82,12 @@ type Setter = fn(&mut Tuned, f64);
 /// Each option, and what it sets. A value that is out of bounds sets the nearest one within them.
 const OPTIONS: &[(&str, Setter)] = &[
     ("osd_deep_scrub_interval", |it, value| it.check_period = seconds(value)),
+    ("osd_deep_scrub_large_omap_object_key_threshold", |it, value| {
+        it.shards.scrubs.large_omap_keys = count(value) as u64;
+    }),
+    ("osd_deep_scrub_large_omap_object_value_sum_threshold", |it, value| {
+        it.shards.scrubs.large_omap_bytes = count(value) as u64;
+    }),
     ("osd_ec_hedged_reads", |it, value| it.shards.hedged_reads = value != 0.0),
     ("osd_heartbeat_grace", |it, value| it.heartbeats.grace = seconds(value).max(Duration::from_secs(1))),
     ("osd_heartbeat_interval", |it, value| it.heartbeats.ask_every = seconds(value).max(Duration::from_secs(1))),

@@ -541,6 +541,26 @@ fn scrubs_that_nobody_ordered_wait_while_another_group_heals() {
 }
 
 #[test]
+fn deep_scrubs_count_omaps_once_and_those_that_are_larger_than_an_operator_wants() {
+    let mut cluster = filled(7);
+    // Objects that one member alone has: its chunks end earlier than those of others.
+    (0..OBJECTS).for_each(|n| write(&mut cluster, B, OBJECTS + n, 9));
+    let counts = |mark: ScrubMark| (mark.omap_keys, mark.large_omaps);
+    assert_eq!(counts(scrub(&mut cluster, true, true)), (u64::from(OBJECTS), 0));
+    // The others have got copies of all by that.
+    let all = u64::from(2 * OBJECTS);
+    // Each has one key, of eight bytes with its value.
+    let usual = ScrubTuning::default();
+    for (large_omap_keys, large_omap_bytes, large) in [(0, u64::MAX, all), (1, 8, 0), (1, 7, all)] {
+        tune(&mut cluster, ScrubTuning { large_omap_keys, large_omap_bytes, ..usual });
+        assert_eq!(counts(scrub(&mut cluster, true, false)), (all, large));
+    }
+    tune(&mut cluster, usual);
+    assert_eq!(counts(scrub(&mut cluster, false, false)), (all, all), "a light scrub does not count");
+    assert_eq!(counts(scrub(&mut cluster, true, false)), (all, 0));
+}
+
+#[test]
 fn scrubs_that_nobody_ordered_keep_to_their_hours_until_a_group_is_overdue() {
     let mut cluster = filled(7);
     cluster.shard(A).set_wall_clock(Duration::from_secs(1_700_000_000));

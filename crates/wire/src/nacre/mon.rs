@@ -150,11 +150,13 @@ pub struct PgScrubReport {
     pub repaired: u64,
     /// Objects of which nothing proves a copy right: they wait for an operator's choice.
     pub undecided: u64,
+    /// Objects with larger omaps than an operator wants, as the last deep scrub found them.
+    pub large_omaps: u64,
 }
 
-block!(PgScrubReport, version 2 {
+block!(PgScrubReport, version 3 {
     light_at, light_version, deep_at, deep_version, clean_at, shallow_errors, deep_errors, repaired;
-    since 2 { undecided }
+    since 2 { undecided }; since 3 { large_omaps }
 });
 
 /// One placement group as its primary sees it.

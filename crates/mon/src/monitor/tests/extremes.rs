@@ -162,7 +162,7 @@ proptest! {
             };
             let scrub = nacre::PgScrubReport {
                 light_at: stamp(0), deep_at: stamp(1), clean_at: stamp(2), shallow_errors: number(1),
-                deep_errors: number(2), repaired: number(3), ..nacre::PgScrubReport::default()
+                deep_errors: number(2), repaired: number(3), large_omaps: number(4), ..nacre::PgScrubReport::default()
             };
             let report = |pgid: PgId| nacre::PgReport {
                 pgid, state: pg_state::ACTIVE, epoch: h.map().epoch, sequence: round as u64 + 1, acting: vec![OsdId(0)],

@@ -354,3 +354,29 @@ fn copies_that_have_no_other_place_are_told_and_are_no_work() {
     h.beacon(sessions[0], 0, vec![nacre::PgReport { state: pg_state::ACTIVE | pg_state::REMAPPED, sequence, ..stays }]);
     assert!(told(&h).1 >= 8192, "these are to be copied: {}", told(&h).1);
 }
+
+#[test]
+fn objects_with_large_omaps_are_counted_by_pool_and_stand_in_the_cluster_log() {
+    let (mut h, sessions) = long_idle();
+    let mut scrubbed = |deep_at: u32, large_omaps| {
+        let deep_at = Utime { sec: deep_at, nsec: 0 };
+        let scrub = nacre::PgScrubReport { deep_at, large_omaps, ..Default::default() };
+        let report = nacre::PgReport { scrub, ..group(&h, 0, pg_state::ACTIVE | pg_state::CLEAN) };
+        h.beacon(sessions[0], 0, vec![report]);
+        h.pass(secs(2));
+        let entries = h.monitor.state().log.entries.iter();
+        let lines = entries.filter(|entry| entry.message.starts_with("Large omap object found.")).count();
+        let report = crate::health::evaluate(h.monitor.state(), h.monitor.volatile());
+        let check = report.checks.get("LARGE_OMAP_OBJECTS");
+        (lines, check.map(|check| (check.summary.clone(), check.count, check.detail.clone())))
+    };
+    assert_eq!(scrubbed(1, 0), (0, None));
+    let detail = [
+        "2 large objects found in pool 'x'",
+        "Search the cluster log for 'Large omap object found' for more details.",
+    ];
+    let raised = Some(("2 large omap objects".to_owned(), 2, detail.map(str::to_owned).to_vec()));
+    assert_eq!(scrubbed(2, 2), (1, raised.clone()));
+    assert_eq!(scrubbed(2, 2), (1, raised), "the same scrub is told once");
+    assert_eq!(scrubbed(3, 0), (1, None));
+}
