@@ -39,6 +39,7 @@ const HONOURED: &[(&str, Option<&str>, &str)] = &[
     ("mon_osd_down_out_interval", None, "Seconds that an OSD is down before it is marked out; 0: never"),
     ("mon_osd_min_down_reporters", None, "Hosts whose OSDs must miss an OSD before it is marked down"),
     ("mon_osd_min_in_ratio", None, "Share of OSDs that stay in whatever goes down"),
+    ("mon_osd_warn_num_repaired", None, "Most bad copies that an OSD replaces without OSD_TOO_MANY_REPAIRS"),
     ("mon_pg_stuck_threshold", None, "Seconds after which a placement group that does not serve counts as stuck"),
     ("mon_reweight_max_change", None, "Most by which osd reweight-by-utilization changes a weight"),
     ("mon_reweight_max_osds", None, "Most OSDs whose weights osd reweight-by-utilization changes"),

@@ -168,6 +168,7 @@ impl Volatile {
             heartbeat_peers: sum.heartbeat_peers.saturating_add(osd.stats.heartbeat_peers),
             slow_ops: sum.slow_ops.saturating_add(osd.stats.slow_ops),
             oldest_slow_op_ms: sum.oldest_slow_op_ms.max(osd.stats.oldest_slow_op_ms),
+            bad_copies: sum.bad_copies.saturating_add(osd.stats.bad_copies),
         })
     }
 }

@@ -561,6 +561,14 @@ fn deep_scrubs_count_omaps_once_and_those_that_are_larger_than_an_operator_wants
 }
 
 #[test]
+fn copies_that_scrubs_replace_are_counted_by_the_osds_that_had_them() {
+    let mut cluster = filled(7);
+    [(B, 3), (C, 3), (C, 4)].into_iter().for_each(|(osd, n)| spoil(&mut cluster, osd, &object(n), 0));
+    assert_eq!(scrub(&mut cluster, true, false).repaired, 3);
+    assert_eq!(ALL.map(|osd| cluster.shard(osd).beacon(0, 0).stats.bad_copies), [0, 1, 2]);
+}
+
+#[test]
 fn scrubs_that_nobody_ordered_keep_to_their_hours_until_a_group_is_overdue() {
     let mut cluster = filled(7);
     cluster.shard(A).set_wall_clock(Duration::from_secs(1_700_000_000));

@@ -86,11 +86,13 @@ pub struct OsdStats {
     /// Clients' operations that are not answered for so long that somebody should look, and the age of the oldest.
     pub slow_ops: u64,
     pub oldest_slow_op_ms: u64,
+    /// Copies of objects on this OSD that turned out to be bad and are replaced, since it started.
+    pub bad_copies: u64,
 }
 
-block!(OsdStats, version 2 {
+block!(OsdStats, version 3 {
     total_bytes, free_bytes, data_bytes, stored_bytes, omap_bytes, metadata_bytes, commit_latency_us, pg_count,
-    heartbeat_peers; since 2 { slow_ops, oldest_slow_op_ms }
+    heartbeat_peers; since 2 { slow_ops, oldest_slow_op_ms }; since 3 { bad_copies }
 });
 
 /// Bits of [`PgReport::state`]; several may be set. Names and meaning are Ceph's.

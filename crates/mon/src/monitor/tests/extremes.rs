@@ -159,6 +159,7 @@ proptest! {
                 total_bytes: number(0), free_bytes: number(1), data_bytes: number(2), stored_bytes: number(3),
                 omap_bytes: number(4), metadata_bytes: number(5), commit_latency_us: number(6), pg_count: number(7),
                 heartbeat_peers: number(8), slow_ops: number(9), oldest_slow_op_ms: number(10),
+                bad_copies: number(11),
             };
             let scrub = nacre::PgScrubReport {
                 light_at: stamp(0), deep_at: stamp(1), clean_at: stamp(2), shallow_errors: number(1),

@@ -150,6 +150,28 @@ fn mutes_end() {
 }
 
 #[test]
+fn osds_that_replace_many_bad_copies_are_named() {
+    let mut h = Harness::new();
+    let client = h.client();
+    let sessions: Vec<SessionId> = (0..3).map(|id| h.boot(id)).collect();
+    let told = |h: &mut Harness, id: i32, bad_copies| {
+        let stats = nacre::OsdStats { bad_copies, ..nacre::OsdStats::default() };
+        let epoch = h.map().epoch;
+        h.say(sessions[id as usize], nacre::OsdBeacon { osd: OsdId(id), epoch, stats, pgs: Vec::new(), options: None });
+        h.pass(secs(1));
+        let report = crate::health::evaluate(h.monitor.state(), h.monitor.volatile());
+        report.checks.get("OSD_TOO_MANY_REPAIRS").map(|check| (check.summary.clone(), check.detail.clone()))
+    };
+    assert_eq!(told(&mut h, 1, 10), None);
+    let one = ("Too many repaired reads on 1 OSDs".to_owned(), vec!["osd.1 had 11 reads repaired".to_owned()]);
+    assert_eq!(told(&mut h, 1, 11), Some(one));
+    let more = r#"{"prefix": "config set", "who": "mon", "name": "mon_osd_warn_num_repaired", "value": "11"}"#;
+    assert_eq!(h.command(client, more).result, 0);
+    assert_eq!(told(&mut h, 2, 0), None);
+    assert!(told(&mut h, 2, 12).is_some_and(|(_, detail)| detail == ["osd.2 had 12 reads repaired"]));
+}
+
+#[test]
 fn osds_that_keep_clients_waiting_are_named() {
     let mut h = Harness::new();
     let sessions: Vec<SessionId> = (0..3).map(|id| h.boot(id)).collect();
@@ -371,10 +393,8 @@ fn objects_with_large_omaps_are_counted_by_pool_and_stand_in_the_cluster_log() {
         (lines, check.map(|check| (check.summary.clone(), check.count, check.detail.clone())))
     };
     assert_eq!(scrubbed(1, 0), (0, None));
-    let detail = [
-        "2 large objects found in pool 'x'",
-        "Search the cluster log for 'Large omap object found' for more details.",
-    ];
+    let detail =
+        ["2 large objects found in pool 'x'", "Search the cluster log for 'Large omap object found' for more details."];
     let raised = Some(("2 large omap objects".to_owned(), 2, detail.map(str::to_owned).to_vec()));
     assert_eq!(scrubbed(2, 2), (1, raised.clone()));
     assert_eq!(scrubbed(2, 2), (1, raised), "the same scrub is told once");
