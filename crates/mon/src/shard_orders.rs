@@ -20,11 +20,13 @@ pub(crate) fn same_osds(a: &[OsdId], b: &[OsdId]) -> bool {
     a.len() == b.len() && a.iter().all(|osd| b.contains(osd))
 }
 
-/// Returns the group's last report, if by it the group has everything in its place.
+/// Returns the group's last report, if by it the group has everything in its place. A group for which the map has too
+/// few OSDs may be clean, too, but some of its members have no place.
 pub(crate) fn clean_report(volatile: &Volatile, pg: PgId) -> Option<&PgReport> {
     let is_clean = |stat: &&PgStat| {
-        let state = stat.report.state;
-        state & pg_state::CLEAN != 0 && state & pg_state::STALE == 0
+        let PgReport { state, up, acting, .. } = &stat.report;
+        let has_places = up.is_empty() || same_osds(up, acting);
+        state & pg_state::CLEAN != 0 && state & pg_state::STALE == 0 && has_places
     };
     volatile.pgs.get(&pg).filter(is_clean).map(|stat| &stat.report)
 }
@@ -96,4 +98,26 @@ pub(crate) fn without_room(state: &MonState, volatile: &Volatile, id: PoolId, po
         spares.as_ref().is_none_or(|spares| spares.next_order(0, present, wanted).is_none())
     };
     orders.find(|(_, orders)| is_stuck(*orders)).map(|(pair, _)| pair)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clean_group_whose_members_have_no_place_has_not_everything_in_its_place() {
+        let pgid = PgId::new(1, 0);
+        let is_in_place = |up: &[OsdId], state: u64| {
+            let acting = [1, 0, 2].map(OsdId).to_vec();
+            let report = PgReport { pgid, state, up: up.to_vec(), acting, ..PgReport::default() };
+            let mut volatile = Volatile::default();
+            volatile.pgs.insert(pgid, PgStat { report, ..PgStat::default() });
+            clean_report(&volatile, pgid).is_some()
+        };
+        let clean = pg_state::ACTIVE | pg_state::CLEAN;
+        assert!(is_in_place(&[0, 1, 2].map(OsdId), clean) && is_in_place(&[], clean));
+        assert!(!is_in_place(&[0, 1, 2].map(OsdId), clean | pg_state::STALE));
+        assert!(!is_in_place(&[OsdId(0), OsdId(1), OsdId::NONE], clean | pg_state::REMAPPED));
+        assert!(!is_in_place(&[0, 1].map(OsdId), clean | pg_state::REMAPPED));
+    }
 }

@@ -162,6 +162,8 @@ pub(crate) struct Shared {
     pub copies: Copies,
     pub trim_turns: TrimTurns,
     pub tuning: Tuning,
+    /// Copies here that turned out to be bad and are replaced, since the OSD started.
+    pub bad_copies: u64,
 }
 
 /// Work that groups go on with later: when the store has done something, at some time, or in another turn.

@@ -26,16 +26,29 @@ pub struct ScrubTuning {
     pub at_a_time: usize,
     /// False: it is no time at which scrubs begin that nobody has ordered.
     pub in_time: bool,
+    /// True: scrubs that nobody has ordered begin though groups heal.
+    pub while_healing: bool,
     /// A group that was not scrubbed for this long is scrubbed at any time. Zero: none is.
     pub overdue_after: Duration,
     /// Least pause between two chunks of a group.
     pub pause: Duration,
+    /// An object with more omap keys than this, or more bytes in header, keys and values, is one with a large omap.
+    pub large_omap_keys: u64,
+    pub large_omap_bytes: u64,
 }
 
 impl Default for ScrubTuning {
     fn default() -> ScrubTuning {
         let week = Duration::from_secs(7 * 86_400);
-        ScrubTuning { at_a_time: 1, in_time: true, overdue_after: week, pause: Duration::ZERO }
+        ScrubTuning {
+            at_a_time: 1,
+            in_time: true,
+            while_healing: false,
+            overdue_after: week,
+            pause: Duration::ZERO,
+            large_omap_keys: 200_000,
+            large_omap_bytes: 1 << 30,
+        }
     }
 }
 

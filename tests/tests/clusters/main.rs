@@ -54,6 +54,7 @@ mod scrub;
 mod shards;
 mod snapshots;
 mod space;
+mod stand_ins;
 mod store_cli;
 mod tell;
 mod tickets;

@@ -39,6 +39,7 @@ const HONOURED: &[(&str, Option<&str>, &str)] = &[
     ("mon_osd_down_out_interval", None, "Seconds that an OSD is down before it is marked out; 0: never"),
     ("mon_osd_min_down_reporters", None, "Hosts whose OSDs must miss an OSD before it is marked down"),
     ("mon_osd_min_in_ratio", None, "Share of OSDs that stay in whatever goes down"),
+    ("mon_osd_warn_num_repaired", None, "Most bad copies that an OSD replaces without OSD_TOO_MANY_REPAIRS"),
     ("mon_pg_stuck_threshold", None, "Seconds after which a placement group that does not serve counts as stuck"),
     ("mon_reweight_max_change", None, "Most by which osd reweight-by-utilization changes a weight"),
     ("mon_reweight_max_osds", None, "Most OSDs whose weights osd reweight-by-utilization changes"),
@@ -65,6 +66,8 @@ const HONOURED: &[(&str, Option<&str>, &str)] = &[
 /// Options that OSDs act on while they run: name, default where it is not Ceph's, effect.
 const OF_OSDS: &[(&str, Option<&str>, &str)] = &[
     ("osd_deep_scrub_interval", None, "Seconds in which an OSD reads everything that it has; 0: never"),
+    ("osd_deep_scrub_large_omap_object_key_threshold", None, "Most omap keys of an object without LARGE_OMAP_OBJECTS"),
+    ("osd_deep_scrub_large_omap_object_value_sum_threshold", None, "Most bytes of an omap without LARGE_OMAP_OBJECTS"),
     ("osd_ec_hedged_reads", None, "Reads of erasure-coded objects do not wait for a late shard, but ask others"),
     ("osd_heartbeat_grace", Some("7"), "Seconds without an answer after which an OSD is reported to the monitors"),
     ("osd_heartbeat_interval", Some("2"), "Seconds between two signs of life that an OSD asks another for"),
@@ -79,6 +82,7 @@ const OF_OSDS: &[(&str, Option<&str>, &str)] = &[
     ("osd_recovery_sleep", None, "Seconds of pause behind each object that an OSD sends to where it is missing"),
     ("osd_scrub_begin_hour", None, "Hour of the local day from which on scrubs begin that nobody has ordered"),
     ("osd_scrub_begin_week_day", None, "Day of the week from which on such scrubs begin; 0: Sunday"),
+    ("osd_scrub_during_recovery", None, "Scrubs that nobody has ordered begin while groups of the OSD heal"),
     ("osd_scrub_end_hour", None, "Hour of the local day at which the time for such scrubs ends"),
     ("osd_scrub_end_week_day", None, "Day of the week at which the time for such scrubs ends"),
     ("osd_scrub_load_threshold", Some("1000"), "Tasks per processor from which on no such scrub begins"),

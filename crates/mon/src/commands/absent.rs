@@ -109,6 +109,17 @@ pub(super) const COMMANDS: &[Command] = &[
         |_| no_orchestrator(),
     ),
     Command::new("orch upgrade status", "r", "print an upgrade by the orchestrator", |_| no_orchestrator()),
+    Command::new(
+        "orch set backend {module_name:String,req=false}",
+        "rw",
+        "choose the orchestrator; there is none to choose",
+        |c| match c.args.text("module_name").filter(|name| !name.is_empty()) {
+            Some(name) => refuse(Errno::EINVAL, format!("Module '{name}' not found")),
+            None => done(""),
+        },
+    ),
+    Command::new("healthcheck history ls", "r", "list which alarms there were", no_health_history),
+    Command::new("healthcheck history clear", "rw", "forget which alarms there were", no_health_history),
     Command::new("insights", "r", "print a report on the cluster", insights),
     Command::new("insights prune-health {hours:Int}", "rw", "forget what a report has", insights),
     Command::new("telemetry status", "r", "print what is reported to others: nothing", telemetry_status),
@@ -250,14 +261,23 @@ pub(super) fn file_systems() -> Value {
 }
 
 fn insights(c: &Context<'_>) -> Answer {
-    if mgr_modules::enabled(c).contains("insights") {
-        return refuse(
-            Errno::EOPNOTSUPP,
-            "there is no report of this kind: `ceph report` and `ceph health detail` tell",
-        );
+    of_module(c, "insights", "there is no report of this kind: `ceph report` and `ceph health detail` tell")
+}
+
+fn no_health_history(c: &Context<'_>) -> Answer {
+    of_module(c, "prometheus", "no history of alarms is kept: `ceph log last 100 info cluster` tells of the last ones")
+}
+
+/// Refuses a command of a manager's module: as a Ceph does where the module is not enabled, else with `sentence`.
+fn of_module(c: &Context<'_>, module: &str, sentence: &str) -> Answer {
+    if mgr_modules::enabled(c).contains(module) {
+        return refuse(Errno::EOPNOTSUPP, sentence);
     }
-    let sentence = "Module 'insights' is not enabled/loaded (required by command 'insights'): use `ceph mgr module enable \
-                    insights` to enable it";
+    let sentence = format!(
+        "Module '{module}' is not enabled/loaded (required by command '{}'): use `ceph mgr module enable {module}` to \
+         enable it",
+        c.prefix
+    );
     refuse(Errno::EOPNOTSUPP, sentence)
 }
 

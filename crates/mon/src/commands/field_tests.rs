@@ -314,6 +314,15 @@ fn what_is_not_here_is_said_as_on_a_ceph_without_it() {
     }
     let insights = cluster.run(json!({"prefix": "insights"}));
     assert!(insights.code == -95 && insights.status.starts_with("Module 'insights' is not enabled"), "{insights:?}");
+    let history = "Module 'prometheus' is not enabled/loaded (required by command 'healthcheck history ls'): use `ceph mgr \
+                   module enable prometheus` to enable it";
+    check(&mut cluster, json!({"prefix": "healthcheck history ls"}), -95, history);
+    let backend = json!({"prefix": "orch set backend", "module_name": "nothing"});
+    check(&mut cluster, backend, -22, "Module 'nothing' not found");
+    check(&mut cluster, json!({"prefix": "orch set backend", "module_name": ""}), 0, "");
+    let classic = "You cannot disallow monitors in your current election mode";
+    check(&mut cluster, json!({"prefix": "mon add disallowed_leader", "name": "a"}), -22, classic);
+    check(&mut cluster, json!({"prefix": "mon rm disallowed_leader", "name": "a"}), -22, classic);
     assert_eq!(parsed(&mut cluster, json!({"prefix": "mds versions"})), json!({}));
     check(&mut cluster, json!({"prefix": "fs get", "fs_name": "x"}), -2, "filesystem 'x' not found");
     check(&mut cluster, json!({"prefix": "mds ok-to-stop", "ids": ["a", "b"]}), 0, "should be safe to stop [a,b]");

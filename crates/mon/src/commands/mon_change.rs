@@ -34,6 +34,8 @@ pub(super) const COMMANDS: &[Command] = &[
         "choose how the monitors choose who leads",
         set_strategy,
     ),
+    Command::new("mon add disallowed_leader {name:String}", "rw", "keep a monitor from leading", no_disallowed_leader),
+    Command::new("mon rm disallowed_leader {name:String}", "rw", "let a monitor lead again", no_disallowed_leader),
     Command::new("mon set-rank {name:String} {rank:Int}", "rw", "set a monitor's place among them", set_rank),
     Command::new("mon set-weight {name:String} {weight:Int,range=0|65535}", "rw", "set a monitor's weight", |c| {
         change_one(c, |mon| mon.weight = c.args.int("weight").and_then(|w| u16::try_from(w).ok()).unwrap_or_default())
@@ -99,6 +101,11 @@ fn set_feature(c: &Context<'_>) -> Answer {
         return refuse(Errno::EPERM, sentence);
     }
     done(format!("setting feature {feature}"))
+}
+
+/// Refuses to keep a monitor from leading, as a Ceph does whose monitors choose their leader in the classic way.
+fn no_disallowed_leader(_: &Context<'_>) -> Answer {
+    refuse(Errno::EINVAL, "You cannot disallow monitors in your current election mode")
 }
 
 /// Monitors vote for whoever has the newest log. Ranks and scores of connections play no part.

@@ -85,6 +85,7 @@ pub(super) fn sum_value(totals: &PgTotals) -> Value {
             "num_shallow_scrub_errors" => totals.shallow_errors,
             "num_deep_scrub_errors" => totals.deep_errors,
             "num_objects_repaired" => totals.repaired,
+            "num_large_omap_objects" => totals.large_omaps,
             _ => 0,
         };
         object.insert((*key).to_owned(), json!(n));

@@ -9,10 +9,14 @@ use types::OsdId;
 
 /// Most OSDs that a summary names.
 const NAMED_OSDS: usize = 10;
+/// Most copies that an OSD may replace since its start before its drive is worth a look, unless an operator says
+/// otherwise.
+const BAD_COPIES_MOST: u64 = 10;
 
 pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthReport) {
     down(state, report);
     slow(state, volatile, report);
+    bad_copies(state, volatile, report);
     flags(state, report);
     fullness(state, report);
     let map = state.osdmap();
@@ -168,6 +172,19 @@ fn slow(state: &MonState, volatile: &Volatile, report: &mut HealthReport) {
     };
     let summary = format!("{ops} slow ops, oldest one blocked for {} sec, {who}", oldest_ms / 1000);
     report.raise_counted("SLOW_OPS", Severity::Warn, summary, ops as usize, Vec::new());
+}
+
+/// Raises the alarm for OSDs that have had to replace so many copies that their drives are perhaps failing.
+fn bad_copies(state: &MonState, volatile: &Volatile, report: &mut HealthReport) {
+    let set = state.mon_option("", "mon_osd_warn_num_repaired").and_then(|text| text.parse().ok());
+    let most = set.unwrap_or(BAD_COPIES_MOST);
+    let bad = volatile.osds.iter().filter(|(osd, told)| told.stats.bad_copies > most && state.osdmap().is_up(**osd));
+    let detail: Vec<String> =
+        bad.map(|(osd, told)| format!("{osd} had {} reads repaired", told.stats.bad_copies)).collect();
+    if !detail.is_empty() {
+        let summary = format!("Too many repaired reads on {} OSDs", detail.len());
+        report.raise("OSD_TOO_MANY_REPAIRS", Severity::Warn, summary, detail);
+    }
 }
 
 /// Raises alarms for full OSDs that are up and in: as in Ceph, others do not matter.

@@ -136,6 +136,7 @@ pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthRe
     if errors > 0 {
         report.raise("OSD_SCRUB_ERRORS", Severity::Error, format!("{errors} scrub errors"), Vec::new());
     }
+    large_omaps(state, volatile, report);
     let (counts, mut detail) = watch(state, volatile, &DAMAGED);
     let undecided = volatile.pgs.iter().filter(|(_, pg)| pg.report.scrub.undecided > 0);
     detail.extend(undecided.map(|(id, pg)| format!("pg {id}: {}", crate::monitor::undecided(&pg.report))));
@@ -143,6 +144,21 @@ pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthRe
         let summary = format!("Possible data damage: {}", counts.join(", "));
         report.raise("PG_DAMAGED", Severity::Error, summary, detail);
     }
+}
+
+fn large_omaps(state: &MonState, volatile: &Volatile, report: &mut HealthReport) {
+    let all = volatile.totals(None).large_omaps;
+    if all == 0 {
+        return;
+    }
+    let pools = state.osdmap().pool_names.iter().map(|(id, name)| (volatile.totals(Some(*id)).large_omaps, name));
+    let found = pools.filter(|(count, _)| *count > 0);
+    let mut detail: Vec<String> =
+        found.map(|(count, name)| format!("{count} large objects found in pool '{name}'")).collect();
+    detail.push("Search the cluster log for 'Large omap object found' for more details.".to_owned());
+    let summary = format!("{all} large omap objects");
+    let count = usize::try_from(all.min(i64::MAX as u64)).unwrap_or(usize::MAX);
+    report.raise_counted("LARGE_OMAP_OBJECTS", Severity::Warn, summary, count, detail);
 }
 
 /// Counts the groups in each watched state, and returns a line for each group, about the first state that applies.

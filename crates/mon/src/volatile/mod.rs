@@ -20,7 +20,7 @@ pub use wire::nacre::{pg_state_bit, pg_state_text};
 use std::collections::BTreeMap;
 use types::{Epoch, OsdId, PgId, PoolId, Utime};
 use wire::EntityAddrVec;
-use wire::nacre::mon::{OptionReport, OsdStats, PgReport};
+use wire::nacre::mon::{OptionReport, OsdStats, PgReport, pg_state};
 
 /// An OSD's last report on itself.
 #[derive(Clone, PartialEq, Debug)]
@@ -79,6 +79,8 @@ pub struct PgTotals {
     pub deep_errors: u64,
     /// Copies that scrubs have replaced.
     pub repaired: u64,
+    /// Objects with larger omaps than an operator wants.
+    pub large_omaps: u64,
 }
 
 /// Statistics and circumstances.
@@ -166,6 +168,7 @@ impl Volatile {
             heartbeat_peers: sum.heartbeat_peers.saturating_add(osd.stats.heartbeat_peers),
             slow_ops: sum.slow_ops.saturating_add(osd.stats.slow_ops),
             oldest_slow_op_ms: sum.oldest_slow_op_ms.max(osd.stats.oldest_slow_op_ms),
+            bad_copies: sum.bad_copies.saturating_add(osd.stats.bad_copies),
         })
     }
 }
@@ -212,7 +215,10 @@ impl PgTotals {
         add(&mut self.degraded_copies, pg.degraded_copies);
         add(&mut self.misplaced_copies, pg.misplaced_copies);
         let bytes_each = pg.bytes.checked_div(pg.objects).unwrap_or(0).saturating_add(OBJECT_COST_BYTES);
-        add(&mut self.healing_bytes, pg.degraded_copies.saturating_add(pg.misplaced_copies).saturating_mul(bytes_each));
+        // Copies of a clean group that are misplaced have no other place.
+        let stay = pg.state & pg_state::CLEAN != 0;
+        let to_copy = pg.degraded_copies.saturating_add(if stay { 0 } else { pg.misplaced_copies });
+        add(&mut self.healing_bytes, to_copy.saturating_mul(bytes_each));
         add(&mut self.missing_on_primary, pg.missing_on_primary);
         add(&mut self.unfound, pg.unfound);
         add(&mut self.recovered_objects, pg.recovered_objects);
@@ -225,5 +231,6 @@ impl PgTotals {
         add(&mut self.shallow_errors, pg.scrub.shallow_errors);
         add(&mut self.deep_errors, pg.scrub.deep_errors);
         add(&mut self.repaired, pg.scrub.repaired);
+        add(&mut self.large_omaps, pg.scrub.large_omaps);
     }
 }

@@ -82,6 +82,12 @@ type Setter = fn(&mut Tuned, f64);
 /// Each option, and what it sets. A value that is out of bounds sets the nearest one within them.
 const OPTIONS: &[(&str, Setter)] = &[
     ("osd_deep_scrub_interval", |it, value| it.check_period = seconds(value)),
+    ("osd_deep_scrub_large_omap_object_key_threshold", |it, value| {
+        it.shards.scrubs.large_omap_keys = count(value) as u64;
+    }),
+    ("osd_deep_scrub_large_omap_object_value_sum_threshold", |it, value| {
+        it.shards.scrubs.large_omap_bytes = count(value) as u64;
+    }),
     ("osd_ec_hedged_reads", |it, value| it.shards.hedged_reads = value != 0.0),
     ("osd_heartbeat_grace", |it, value| it.heartbeats.grace = seconds(value).max(Duration::from_secs(1))),
     ("osd_heartbeat_interval", |it, value| it.heartbeats.ask_every = seconds(value).max(Duration::from_secs(1))),
@@ -101,6 +107,7 @@ const OPTIONS: &[(&str, Setter)] = &[
     ("osd_recovery_sleep", |it, value| it.shards.healing_pause = seconds(value)),
     ("osd_scrub_begin_hour", |it, value| it.scrub_times.hours.0 = number(value)),
     ("osd_scrub_begin_week_day", |it, value| it.scrub_times.week_days.0 = number(value)),
+    ("osd_scrub_during_recovery", |it, value| it.shards.scrubs.while_healing = value != 0.0),
     ("osd_scrub_end_hour", |it, value| it.scrub_times.hours.1 = number(value)),
     ("osd_scrub_end_week_day", |it, value| it.scrub_times.week_days.1 = number(value)),
     ("osd_scrub_load_threshold", |it, value| it.scrub_times.load_below = value),

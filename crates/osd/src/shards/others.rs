@@ -257,6 +257,7 @@ impl Others {
             sum.metadata_bytes += part.metadata_bytes;
             sum.pg_count += part.pg_count;
             sum.slow_ops += part.slow_ops;
+            sum.bad_copies += part.bad_copies;
             sum.oldest_slow_op_ms = sum.oldest_slow_op_ms.max(part.oldest_slow_op_ms);
             beacon.epoch = beacon.epoch.min(other.epoch);
         }

@@ -137,13 +137,12 @@ impl<'a> Progress<'a> {
             }
         }
         let interval = &self.core.interval;
-        let is_wanted = !interval.up.is_empty();
-        if interval.acting != interval.up && is_wanted {
+        if interval.acting != interval.up && !interval.up.is_empty() {
             bits |= pg_state::REMAPPED;
         }
-        // Shards in another order than the map's have nowhere to go, so that such a group is clean as well.
-        let is_in_place = interval.is_where_wanted() || !is_wanted;
-        if is_in_place && self.state.is_active() && !undersized && !lack_objects && is_recorded {
+        // Shards in another order than the map's have nowhere to go, nor have members for whom the map has no
+        // successor, so that such groups are clean as well.
+        if interval.is_where_wanted() && self.state.is_active() && !undersized && !lack_objects && is_recorded {
             bits |= pg_state::CLEAN;
         }
         if undersized {

@@ -93,17 +93,27 @@ impl Interval {
             })
     }
 
-    /// Tells whether those act whom the map wants. In which order they have the shards of an erasure-coded group is all
-    /// one.
+    /// Tells whether no OSD is to come or to go: those act whom the map wants. In which order they have the shards of
+    /// an erasure-coded group is all one. Where the map has fewer OSDs than there are to be copies, others that act
+    /// stay.
     pub(crate) fn is_where_wanted(&self) -> bool {
-        let is_same_in_any_order = || {
-            self.is_full() && self.up.len() == self.acting.len() && self.up.iter().all(|osd| self.acting.contains(osd))
-        };
+        let is_same_in_any_order = || self.is_full() && self.up.len() == self.acting.len() && self.has_all_wanted();
         self.acting == self.up
+            || self.stand_ins_wanted() > 0 && self.has_all_wanted()
             || match self.shape.protection {
                 Protection::Copies => false,
                 Protection::Shards(_) => is_same_in_any_order(),
             }
+    }
+
+    /// Returns how many copies there are to be for which the map has no OSD.
+    pub(crate) fn stand_ins_wanted(&self) -> usize {
+        usize::from(self.shape.size).saturating_sub(self.up.iter().filter(|osd| osd.is_some()).count())
+    }
+
+    /// Tells whether every OSD acts that the map wants.
+    fn has_all_wanted(&self) -> bool {
+        self.up.iter().filter(|osd| osd.is_some()).all(|osd| self.acting.contains(osd))
     }
 
     /// Returns true if all copies that the pool asks for have an OSD that is up.

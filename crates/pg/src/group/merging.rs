@@ -144,6 +144,7 @@ fn common_mark([a, b]: [&ScrubMark; 2]) -> ScrubMark {
         omap_keys: a.omap_keys + b.omap_keys,
         omap_bytes: a.omap_bytes + b.omap_bytes,
         undecided: a.undecided + b.undecided,
+        large_omaps: a.large_omaps + b.large_omaps,
         cursor: None,
     }
 }

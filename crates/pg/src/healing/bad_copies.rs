@@ -59,7 +59,7 @@ impl Healer<'_> {
             Some(version) => {
                 cx.cause(self.core.id, Effect::LostHere(object.clone()));
                 let step = missing_step(&object, version);
-                self.core.missing.insert(object, version);
+                cx.shared.bad_copies += u64::from(self.core.missing.insert(object, version).is_none());
                 step
             }
             None => Step::Remove { object },

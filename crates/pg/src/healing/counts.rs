@@ -2,7 +2,7 @@
 
 use crate::agreement::members::Standing;
 use crate::healing::whereabouts::Whereabouts;
-use types::ObjectId;
+use types::{ObjectId, OsdId};
 
 impl Whereabouts<'_> {
     /// Counts copies that are lacking, and copies that are only not where they should be.
@@ -21,11 +21,28 @@ impl Whereabouts<'_> {
         let lacking = size.saturating_sub(serving);
         let coming: Vec<u64> = left.drain(..left.len().min(lacking as usize)).collect();
         let nowhere = objects * (lacking - coming.len() as u64);
-        (nowhere + coming.iter().sum::<u64>() + missing, left.iter().sum())
+        (nowhere + coming.iter().sum::<u64>() + missing, left.iter().sum::<u64>() + self.on_stand_ins())
+    }
+
+    /// Counts the copies on serving members that the map does not want there and has no other OSD for. A map that wants
+    /// the group nowhere says nothing about places.
+    fn on_stand_ins(self) -> u64 {
+        let interval = &self.core.interval;
+        if interval.up.is_empty() {
+            return 0;
+        }
+        let objects = self.core.info.stats.objects.max(0) as u64;
+        let lacked_by = |osd: OsdId| match interval.primary == Some(osd) {
+            true => Some(self.core.missing.len()),
+            false => (self.members.standing(osd)? == Standing::Serving).then(|| self.members.missing(osd).count()),
+        };
+        let not_wanted = interval.acting.iter().filter(|osd| osd.is_some() && !interval.up.contains(osd));
+        let lacked = not_wanted.filter_map(|osd| lacked_by(*osd)).take(interval.stand_ins_wanted());
+        lacked.map(|lacked| objects.saturating_sub(lacked as u64)).sum()
     }
 
     /// Returns about how many objects a member that is backfilled does not have yet: objects lie evenly in their order.
-    fn left_for(self, osd: types::OsdId, standing: Standing) -> Option<u64> {
+    fn left_for(self, osd: OsdId, standing: Standing) -> Option<u64> {
         let objects = self.core.info.stats.objects.max(0) as u64;
         match standing {
             Standing::Serving => None,

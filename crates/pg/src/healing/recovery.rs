@@ -88,6 +88,7 @@ impl Healer<'_> {
 
     fn is_damaged_here(&mut self, cx: &mut Context<'_>, object: &ObjectId, version: EVersion) {
         if self.core.missing.insert(object.clone(), version).is_none() {
+            cx.shared.bad_copies += 1;
             tracing::warn!(pg = %self.core.id, %object, %version, "is damaged here and is fetched from another member");
             let steps = vec![missing_step(object, version)];
             cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing);

@@ -147,6 +147,11 @@ impl Reservations {
         local.chain(remote).collect()
     }
 
+    /// Returns true if objects are brought from here or to here.
+    pub fn anyone_heals(&self) -> bool {
+        !self.local.held.is_empty() || !self.remote.held.is_empty()
+    }
+
     /// Returns how many groups hold a slot as primary, and for which other primaries groups do.
     #[cfg(test)]
     pub fn held(&self) -> (usize, std::collections::BTreeSet<OsdId>) {

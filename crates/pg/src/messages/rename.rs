@@ -120,9 +120,9 @@ rehome! {
     }
     ScrubMark { cursor } keeps {
         light_at, light_version, deep_at, deep_version, clean_at, shallow_errors, deep_errors, repaired, omap_keys,
-        omap_bytes, undecided,
+        omap_bytes, undecided, large_omaps,
     }
-    ScrubCursor { next } keeps { shallow_errors, deep_errors, omap_keys, omap_bytes, undecided }
+    ScrubCursor { next } keeps { shallow_errors, deep_errors, omap_keys, omap_bytes, undecided, large_omaps }
 }
 
 #[cfg(test)]

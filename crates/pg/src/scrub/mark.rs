@@ -20,6 +20,8 @@ pub struct ScrubCursor {
     pub omap_bytes: u64,
     /// Objects found there that wait for an operator's choice.
     pub undecided: u64,
+    /// Objects found there with a large omap.
+    pub large_omaps: u64,
 }
 
 /// Times of a group's scrubs, and what came of them. All members keep this, so that another primary knows.
@@ -42,6 +44,8 @@ pub struct ScrubMark {
     pub omap_bytes: u64,
     /// Objects of which nothing proves a copy right: they wait for an operator's choice.
     pub undecided: u64,
+    /// Objects with more omap keys, or bytes in them, than an operator wants, as the last deep scrub counted them.
+    pub large_omaps: u64,
     /// Place of a deep scrub under way, on the primary that runs it only.
     pub cursor: Option<ScrubCursor>,
 }
@@ -83,14 +87,16 @@ impl Decode for ScrubCursor {
             omap_keys: r.u64()?,
             omap_bytes: r.u64()?,
             undecided: 0,
+            large_omaps: 0,
         })
     }
 }
 
 impl Encode for ScrubMark {
     fn encode(&self, w: &mut Writer) {
-        // Version 2 adds what is undecided, of the whole and of the part that the cursor is behind.
-        w.versioned(2, 1, |w| {
+        // Version 2 adds what is undecided, of the whole and of the part that the cursor is behind; version 3 adds
+        // large omaps.
+        w.versioned(3, 1, |w| {
             w.put(&self.light_at);
             w.put(&self.light_version);
             w.put(&self.deep_at);
@@ -104,6 +110,8 @@ impl Encode for ScrubMark {
             w.put(&self.cursor);
             w.u64(self.undecided);
             w.u64(self.cursor.as_ref().map_or(0, |cursor| cursor.undecided));
+            w.u64(self.large_omaps);
+            w.u64(self.cursor.as_ref().map_or(0, |cursor| cursor.large_omaps));
         });
     }
 }
@@ -112,7 +120,7 @@ impl Decode for ScrubMark {
     const MIN_BYTES: usize = 6;
 
     fn decode(r: &mut Reader<'_>) -> Result<ScrubMark, DecodeError> {
-        let (head, mut r) = r.versioned("scrub mark", 2)?;
+        let (head, mut r) = r.versioned("scrub mark", 3)?;
         let mut mark = ScrubMark {
             light_at: r.get()?,
             light_version: r.get()?,
@@ -125,12 +133,18 @@ impl Decode for ScrubMark {
             omap_keys: r.u64()?,
             omap_bytes: r.u64()?,
             undecided: 0,
+            large_omaps: 0,
             cursor: r.get()?,
         };
         if head.version >= 2 {
             mark.undecided = r.u64()?;
             let in_part = r.u64()?;
             mark.cursor.iter_mut().for_each(|cursor| cursor.undecided = in_part);
+        }
+        if head.version >= 3 {
+            mark.large_omaps = r.u64()?;
+            let in_part = r.u64()?;
+            mark.cursor.iter_mut().for_each(|cursor| cursor.large_omaps = in_part);
         }
         Ok(mark)
     }
@@ -141,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks_read_back_and_those_from_before_count_nothing_undecided() {
+    fn marks_read_back_and_those_from_before_lack_what_came_since() {
         let cursor = ScrubCursor {
             next: ObjectId::head(types::PoolId(1), 7, b"", b"o"),
             shallow_errors: 1,
@@ -149,13 +163,19 @@ mod tests {
             omap_keys: 3,
             omap_bytes: 4,
             undecided: 5,
+            large_omaps: 8,
         };
-        let mark = ScrubMark { deep_errors: 6, undecided: 7, cursor: Some(cursor.clone()), ..ScrubMark::default() };
+        let cursor_of = |cursor| ScrubMark { cursor: Some(cursor), deep_errors: 6, ..ScrubMark::default() };
+        let mark = ScrubMark { undecided: 7, large_omaps: 9, ..cursor_of(cursor.clone()) };
         let bytes = mark.to_vec(Target::default());
         assert_eq!(ScrubMark::from_slice(&bytes), Ok(mark.clone()));
-        let mut w = Writer::new(Target::default());
-        w.versioned(1, 1, |w| w.raw(&bytes[6..bytes.len() - 16]));
-        let before = ScrubMark { undecided: 0, cursor: Some(ScrubCursor { undecided: 0, ..cursor }), ..mark };
-        assert_eq!(ScrubMark::from_slice(w.as_slice()), Ok(before));
+        let former = |version, missing: usize| {
+            let mut w = Writer::new(Target::default());
+            w.versioned(version, 1, |w| w.raw(&bytes[6..bytes.len() - missing]));
+            ScrubMark::from_slice(w.as_slice())
+        };
+        let cursor = ScrubCursor { large_omaps: 0, ..cursor };
+        assert_eq!(former(2, 16), Ok(ScrubMark { undecided: 7, ..cursor_of(cursor.clone()) }));
+        assert_eq!(former(1, 32), Ok(cursor_of(ScrubCursor { undecided: 0, ..cursor })));
     }
 }

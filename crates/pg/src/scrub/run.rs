@@ -187,6 +187,7 @@ impl Scrub {
             deep_errors: mark.deep_errors,
             repaired: mark.repaired,
             undecided: mark.undecided,
+            large_omaps: mark.large_omaps,
         }
     }
 
@@ -228,6 +229,20 @@ fn behind_whole(until: &ObjectId) -> ObjectId {
 }
 
 impl ScrubRun {
+    /// Counts the omaps of this primary's copies, and names large ones in the log.
+    fn count_omaps<'a>(&mut self, core: &Core, cx: &Context<'_>, scans: impl Iterator<Item = &'a ObjectScan>) {
+        let tuning = &cx.shared.tuning.scrubs;
+        for scan in scans {
+            self.cursor.omap_keys += scan.omap_keys;
+            self.cursor.omap_bytes += scan.omap_bytes;
+            if scan.omap_keys > tuning.large_omap_keys || scan.omap_bytes > tuning.large_omap_bytes {
+                self.cursor.large_omaps += 1;
+                tracing::warn!(pg = %core.id, object = %scan.object, keys = scan.omap_keys, bytes = scan.omap_bytes,
+                    "large omap object found");
+            }
+        }
+    }
+
     fn held(&self) -> Option<(&ObjectId, &ObjectId)> {
         match &self.state {
             State::Settling { until, .. } | State::Asking { until, .. } => Some((&self.cursor.next, until)),
@@ -252,6 +267,7 @@ impl Scrub {
             omap_keys: 0,
             omap_bytes: 0,
             undecided: 0,
+            large_omaps: 0,
         });
         let is_first = cursor.next == osdmap::pg_range(core.id, core.interval.shape.pg_num).0;
         tracing::debug!(pg = %core.id, ?order, "scrub begins");
@@ -486,8 +502,7 @@ impl Scrub {
                         bytes: counted.bytes + object_bytes(scan),
                     })
                 });
-                run.cursor.omap_keys += map.objects.iter().map(|scan| scan.omap_keys).sum::<u64>();
-                run.cursor.omap_bytes += map.objects.iter().map(|scan| scan.omap_bytes).sum::<u64>();
+                run.count_omaps(core, cx, map.objects.iter().filter(|scan| scan.object < until));
             }
             for scan in map.objects.into_iter().filter(|scan| scan.object < until) {
                 objects.entry(scan.object.clone()).or_default().insert(osd, scan);
@@ -680,6 +695,7 @@ impl Scrub {
             mark.deep_errors = found_up_to.deep_errors;
             (mark.omap_keys, mark.omap_bytes) = (found_up_to.omap_keys, found_up_to.omap_bytes);
             mark.undecided = found_up_to.undecided;
+            mark.large_omaps = found_up_to.large_omaps;
         } else if mark.deep_errors > 0 {
             // Errors that only a deep scrub sees are still there.
             let before = self.findings.take().unwrap_or_default();

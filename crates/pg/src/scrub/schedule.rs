@@ -240,7 +240,8 @@ impl ScrubSchedule {
     /// Returns the group that has waited longest beyond its time.
     fn due(&self, cx: &mut Context<'_>, pgs: &mut BTreeMap<PgId, Pg>) -> Option<(PgId, ScrubOrder)> {
         let now = cx.unix_zero + cx.now;
-        let ScrubTuning { in_time, overdue_after, .. } = cx.shared.tuning.scrubs;
+        let ScrubTuning { in_time, while_healing, overdue_after, .. } = cx.shared.tuning.scrubs;
+        let is_time = in_time && (while_healing || !cx.shared.reservations.anyone_heals());
         let mut due: Option<(Duration, PgId, ScrubOrder)> = None;
         for (id, pg) in pgs.iter_mut() {
             if !pg.may_scrub(cx) || self.is_running(*id) {
@@ -256,7 +257,7 @@ impl ScrubSchedule {
                 continue;
             }
             let is_overdue = !overdue_after.is_zero() && pg.scrub.mark().light_at.to_unix() + overdue_after <= now;
-            if !in_time && !is_overdue {
+            if !is_time && !is_overdue {
                 continue;
             }
             for (deep, period) in [(true, self.deep), (false, self.light)] {

@@ -69,6 +69,7 @@ impl Host {
                 copies: Copies::default(),
                 trim_turns: TrimTurns::default(),
                 tuning: Tuning::default(),
+                bad_copies: 0,
             },
             agenda: Agenda::default(),
             outbox: Outbox::default(),

@@ -99,6 +99,7 @@ impl Shard {
             heartbeat_peers,
             slow_ops,
             oldest_slow_op_ms: oldest.as_millis() as u64,
+            bad_copies: self.host.shared.bad_copies,
         };
         let pgs = std::mem::take(&mut self.host.outbox.reports).into_values().collect();
         OsdBeacon { osd: self.host.whoami, epoch: self.host.maps.epoch(), stats, pgs, options: None }

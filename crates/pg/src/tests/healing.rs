@@ -87,6 +87,7 @@ fn what_is_damaged_on_the_primary_is_read_from_another_member_and_made_good() {
     cluster.pushed.clear();
     assert_eq!(read(&mut cluster, A, 1).unwrap().1, text(1));
     assert!(cluster.pushed.is_empty(), "it is sound here now");
+    assert_eq!([A, C].map(|osd| cluster.shard(osd).beacon(0, 0).stats.bad_copies), [1, 0]);
     assert_eq!(report(&mut cluster).state, pg_state::ACTIVE | pg_state::CLEAN);
 }
 

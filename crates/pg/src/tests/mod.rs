@@ -37,6 +37,7 @@ mod shard_reads;
 mod small_objects;
 mod snapshots;
 mod split;
+mod stand_ins;
 mod steps;
 mod undo;
 mod unfound;

@@ -206,6 +206,7 @@ impl Samples {
             omap_keys: 12,
             omap_bytes: 13,
             undecided: 19,
+            large_omaps: 21,
             cursor: Some(ScrubCursor {
                 next: self.object("next"),
                 shallow_errors: 14,
@@ -213,6 +214,7 @@ impl Samples {
                 omap_keys: 16,
                 omap_bytes: 17,
                 undecided: 20,
+                large_omaps: 22,
             }),
         }
     }

@@ -18,6 +18,7 @@ use wire::{Message, Rope, Target};
 const A: OsdId = OsdId(0);
 const B: OsdId = OsdId(1);
 const C: OsdId = OsdId(2);
+const D: OsdId = OsdId(3);
 const ALL: [OsdId; 3] = [A, B, C];
 const OBJECTS: u32 = 36;
 /// Five blocks, the last one not full, and a hole behind.
@@ -502,6 +503,69 @@ fn as_many_groups_are_scrubbed_at_a_time_as_an_operator_wants() {
         tune(&mut cluster, ScrubTuning::default());
         assert_eq!(scrubbed(&mut cluster), 4, "an order waits until scrubs are allowed");
     }
+}
+
+#[test]
+fn scrubs_that_nobody_ordered_wait_while_another_group_heals() {
+    let mut cluster = Cluster::of_shards(4, 7, 1, 2);
+    let session = cluster.connect(A);
+    let name: &[u8] = b"o1";
+    cluster.ask_of(A, session, 1, cluster.map.epoch, 0, (1, name), appending(1));
+    cluster.settle();
+    cluster.put_on_devices();
+    cluster.shard(A).set_wall_clock(Duration::from_secs(1_700_000_000));
+    cluster.shard(A).set_scrub_periods(Duration::from_secs(100), Duration::ZERO);
+    let light_at = |cluster: &mut Cluster, tens_of_seconds: u32| {
+        for _ in 0..tens_of_seconds {
+            cluster.pass(Duration::from_secs(10));
+            (0..3).for_each(|_| pass(cluster));
+        }
+        pg(cluster, A).scrub.mark().light_at
+    };
+    let made = light_at(&mut cluster, 5);
+    assert!(made.sec > 1_700_000_000, "{made:?}");
+    cluster.stuck_disks = [D].into();
+    cluster.move_group_of(PgId { seed: 1, ..PG }, &[0, 1, 3]);
+    cluster.update_all();
+    assert_eq!(light_at(&mut cluster, 30), made, "the other group is brought to D");
+    order(&mut cluster, false, false);
+    let ordered = light_at(&mut cluster, 3);
+    assert!(ordered > made, "an order does not wait");
+    assert_eq!(light_at(&mut cluster, 30), ordered);
+    tune(&mut cluster, ScrubTuning { while_healing: true, ..ScrubTuning::default() });
+    let meanwhile = light_at(&mut cluster, 20);
+    assert!(meanwhile > ordered, "the operator lets them begin");
+    tune(&mut cluster, ScrubTuning::default());
+    cluster.stuck_disks.clear();
+    assert!(light_at(&mut cluster, 30) > meanwhile, "all is healed");
+}
+
+#[test]
+fn deep_scrubs_count_omaps_once_and_those_that_are_larger_than_an_operator_wants() {
+    let mut cluster = filled(7);
+    // Objects that one member alone has: its chunks end earlier than those of others.
+    (0..OBJECTS).for_each(|n| write(&mut cluster, B, OBJECTS + n, 9));
+    let counts = |mark: ScrubMark| (mark.omap_keys, mark.large_omaps);
+    assert_eq!(counts(scrub(&mut cluster, true, true)), (u64::from(OBJECTS), 0));
+    // The others have got copies of all by that.
+    let all = u64::from(2 * OBJECTS);
+    // Each has one key, of eight bytes with its value.
+    let usual = ScrubTuning::default();
+    for (large_omap_keys, large_omap_bytes, large) in [(0, u64::MAX, all), (1, 8, 0), (1, 7, all)] {
+        tune(&mut cluster, ScrubTuning { large_omap_keys, large_omap_bytes, ..usual });
+        assert_eq!(counts(scrub(&mut cluster, true, false)), (all, large));
+    }
+    tune(&mut cluster, usual);
+    assert_eq!(counts(scrub(&mut cluster, false, false)), (all, all), "a light scrub does not count");
+    assert_eq!(counts(scrub(&mut cluster, true, false)), (all, 0));
+}
+
+#[test]
+fn copies_that_scrubs_replace_are_counted_by_the_osds_that_had_them() {
+    let mut cluster = filled(7);
+    [(B, 3), (C, 3), (C, 4)].into_iter().for_each(|(osd, n)| spoil(&mut cluster, osd, &object(n), 0));
+    assert_eq!(scrub(&mut cluster, true, false).repaired, 3);
+    assert_eq!(ALL.map(|osd| cluster.shard(osd).beacon(0, 0).stats.bad_copies), [0, 1, 2]);
 }
 
 #[test]

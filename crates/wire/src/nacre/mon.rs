@@ -86,11 +86,13 @@ pub struct OsdStats {
     /// Clients' operations that are not answered for so long that somebody should look, and the age of the oldest.
     pub slow_ops: u64,
     pub oldest_slow_op_ms: u64,
+    /// Copies of objects on this OSD that turned out to be bad and are replaced, since it started.
+    pub bad_copies: u64,
 }
 
-block!(OsdStats, version 2 {
+block!(OsdStats, version 3 {
     total_bytes, free_bytes, data_bytes, stored_bytes, omap_bytes, metadata_bytes, commit_latency_us, pg_count,
-    heartbeat_peers; since 2 { slow_ops, oldest_slow_op_ms }
+    heartbeat_peers; since 2 { slow_ops, oldest_slow_op_ms }; since 3 { bad_copies }
 });
 
 /// Bits of [`PgReport::state`]; several may be set. Names and meaning are Ceph's.
@@ -150,11 +152,13 @@ pub struct PgScrubReport {
     pub repaired: u64,
     /// Objects of which nothing proves a copy right: they wait for an operator's choice.
     pub undecided: u64,
+    /// Objects with larger omaps than an operator wants, as the last deep scrub found them.
+    pub large_omaps: u64,
 }
 
-block!(PgScrubReport, version 2 {
+block!(PgScrubReport, version 3 {
     light_at, light_version, deep_at, deep_version, clean_at, shallow_errors, deep_errors, repaired;
-    since 2 { undecided }
+    since 2 { undecided }; since 3 { large_omaps }
 });
 
 /// One placement group as its primary sees it.

@@ -159,10 +159,11 @@ proptest! {
                 total_bytes: number(0), free_bytes: number(1), data_bytes: number(2), stored_bytes: number(3),
                 omap_bytes: number(4), metadata_bytes: number(5), commit_latency_us: number(6), pg_count: number(7),
                 heartbeat_peers: number(8), slow_ops: number(9), oldest_slow_op_ms: number(10),
+                bad_copies: number(11),
             };
             let scrub = nacre::PgScrubReport {
                 light_at: stamp(0), deep_at: stamp(1), clean_at: stamp(2), shallow_errors: number(1),
-                deep_errors: number(2), repaired: number(3), ..nacre::PgScrubReport::default()
+                deep_errors: number(2), repaired: number(3), large_omaps: number(4), ..nacre::PgScrubReport::default()
             };
             let report = |pgid: PgId| nacre::PgReport {
                 pgid, state: pg_state::ACTIVE, epoch: h.map().epoch, sequence: round as u64 + 1, acting: vec![OsdId(0)],

@@ -150,6 +150,28 @@ fn mutes_end() {
 }
 
 #[test]
+fn osds_that_replace_many_bad_copies_are_named() {
+    let mut h = Harness::new();
+    let client = h.client();
+    let sessions: Vec<SessionId> = (0..3).map(|id| h.boot(id)).collect();
+    let told = |h: &mut Harness, id: i32, bad_copies| {
+        let stats = nacre::OsdStats { bad_copies, ..nacre::OsdStats::default() };
+        let epoch = h.map().epoch;
+        h.say(sessions[id as usize], nacre::OsdBeacon { osd: OsdId(id), epoch, stats, pgs: Vec::new(), options: None });
+        h.pass(secs(1));
+        let report = crate::health::evaluate(h.monitor.state(), h.monitor.volatile());
+        report.checks.get("OSD_TOO_MANY_REPAIRS").map(|check| (check.summary.clone(), check.detail.clone()))
+    };
+    assert_eq!(told(&mut h, 1, 10), None);
+    let one = ("Too many repaired reads on 1 OSDs".to_owned(), vec!["osd.1 had 11 reads repaired".to_owned()]);
+    assert_eq!(told(&mut h, 1, 11), Some(one));
+    let more = r#"{"prefix": "config set", "who": "mon", "name": "mon_osd_warn_num_repaired", "value": "11"}"#;
+    assert_eq!(h.command(client, more).result, 0);
+    assert_eq!(told(&mut h, 2, 0), None);
+    assert!(told(&mut h, 2, 12).is_some_and(|(_, detail)| detail == ["osd.2 had 12 reads repaired"]));
+}
+
+#[test]
 fn osds_that_keep_clients_waiting_are_named() {
     let mut h = Harness::new();
     let sessions: Vec<SessionId> = (0..3).map(|id| h.boot(id)).collect();
@@ -335,4 +357,46 @@ fn what_repair_does_not_choose_is_told_with_the_command_that_does() {
     assert_eq!(scrubbed(2, 2), (1, 1), "of each scrub once");
     assert_eq!(scrubbed(3, 2), (2, 1));
     assert_eq!(scrubbed(4, 0), (2, 0));
+}
+
+/// Where the map has too few OSDs, copies stay on others and are misplaced: nothing is to be waited for.
+#[test]
+fn copies_that_have_no_other_place_are_told_and_are_no_work() {
+    let (mut h, sessions) = long_idle();
+    let told = |h: &Harness| {
+        let totals = h.monitor.volatile().totals(None);
+        (totals.complaints().join(", "), totals.healing_bytes)
+    };
+    let state = pg_state::ACTIVE | pg_state::CLEAN | pg_state::REMAPPED;
+    let stays = nacre::PgReport { objects: 2, bytes: 8192, misplaced_copies: 2, ..group(&h, 0, state) };
+    h.beacon(sessions[0], 0, vec![stays.clone()]);
+    assert_eq!(told(&h), ("2/6 objects misplaced (33.333%)".to_owned(), 0));
+    assert!(alarms(&h).iter().all(|(code, _)| !code.starts_with("PG_")), "{:?}", alarms(&h));
+    let sequence = stays.sequence + 1;
+    h.beacon(sessions[0], 0, vec![nacre::PgReport { state: pg_state::ACTIVE | pg_state::REMAPPED, sequence, ..stays }]);
+    assert!(told(&h).1 >= 8192, "these are to be copied: {}", told(&h).1);
+}
+
+#[test]
+fn objects_with_large_omaps_are_counted_by_pool_and_stand_in_the_cluster_log() {
+    let (mut h, sessions) = long_idle();
+    let mut scrubbed = |deep_at: u32, large_omaps| {
+        let deep_at = Utime { sec: deep_at, nsec: 0 };
+        let scrub = nacre::PgScrubReport { deep_at, large_omaps, ..Default::default() };
+        let report = nacre::PgReport { scrub, ..group(&h, 0, pg_state::ACTIVE | pg_state::CLEAN) };
+        h.beacon(sessions[0], 0, vec![report]);
+        h.pass(secs(2));
+        let entries = h.monitor.state().log.entries.iter();
+        let lines = entries.filter(|entry| entry.message.starts_with("Large omap object found.")).count();
+        let report = crate::health::evaluate(h.monitor.state(), h.monitor.volatile());
+        let check = report.checks.get("LARGE_OMAP_OBJECTS");
+        (lines, check.map(|check| (check.summary.clone(), check.count, check.detail.clone())))
+    };
+    assert_eq!(scrubbed(1, 0), (0, None));
+    let detail =
+        ["2 large objects found in pool 'x'", "Search the cluster log for 'Large omap object found' for more details."];
+    let raised = Some(("2 large omap objects".to_owned(), 2, detail.map(str::to_owned).to_vec()));
+    assert_eq!(scrubbed(2, 2), (1, raised.clone()));
+    assert_eq!(scrubbed(2, 2), (1, raised), "the same scrub is told once");
+    assert_eq!(scrubbed(3, 0), (1, None));
 }
