@@ -503,6 +503,7 @@ impl Running {
                 self.others.forget_reports();
                 self.others.tell_all(|| ToWorker::MonitorConnected);
                 self.commands.tells_options = true;
+                self.commands.pings_told_at = None;
                 self.beacon_at = io.now();
             }
             msgr::Output::Opened { session, peer } => {
@@ -610,7 +611,8 @@ impl Running {
         }
     }
 
-    fn beacon_if_due(&mut self, now: Duration) -> Duration {
+    fn beacon_if_due(&mut self, io: &impl Io) -> Duration {
+        let now = io.now();
         if self.shard.has_reports() || self.others.has_reports() {
             self.beacon_at = self.beacon_at.min(now + REPORT_AFTER);
         }
@@ -618,6 +620,7 @@ impl Running {
             let mut beacon = self.shard.beacon(self.peers.len() as u64, 0);
             self.others.add_to_beacon(&mut beacon);
             beacon.options = self.options_to_tell(now);
+            beacon.pings = self.pings_to_tell(io);
             self.beacon_at = now + beacon::until_next(&beacon, self.shard.map().up_osds().count());
             self.monitor.send(&mut self.public.messenger, beacon.seal(0, Target::default()));
         }
@@ -740,7 +743,7 @@ impl<I: Io> Handler<I> for Osd {
             self.files.submit(io, request);
         }
         run.shard.turn_sent(io.clock());
-        let beacon_at = run.beacon_if_due(now);
+        let beacon_at = run.beacon_if_due(io);
         // Messages of this turn leave now. What comes of events that result is handled in the next turn.
         let goes_on = run.pump_links(io);
         run.others.flush();

@@ -21,7 +21,7 @@ use types::{EntityName, EntityType, Epoch, Errno};
 use wire::basic::AuthName;
 use wire::messages::{self, CommandReply, LogEntry};
 use wire::msgr::SessionId;
-use wire::nacre::mon::OptionReport;
+use wire::nacre::mon::{OptionReport, PingReport};
 use wire::{Message, Target};
 
 /// Interval of looks for the end of a checkpoint that a command waits for.
@@ -31,6 +31,9 @@ const WAITING_MAX: usize = 16;
 
 /// Time after which monitors are told all options again: one may have missed them that leads now.
 const TELL_OPTIONS_EVERY: Duration = Duration::from_secs(60);
+
+/// Time after which monitors are told anew how long other OSDs take to answer: it changes with each minute.
+const TELL_PINGS_EVERY: Duration = Duration::from_secs(60);
 
 /// A command that waits for the checkpoint of all stores.
 struct Waiting {
@@ -61,6 +64,8 @@ pub(super) struct Commands {
     /// The monitors have not heard of them.
     pub tells_options: bool,
     options_told_at: Duration,
+    /// When the monitors were told of the time that other OSDs take to answer; `None`: not in this session.
+    pub pings_told_at: Option<Duration>,
     /// A bench that was ordered, with the asker who waits for its end.
     bench: Option<(Asker, Told, BenchOrder)>,
     /// Number of the last line for the cluster log.
@@ -74,6 +79,7 @@ impl Commands {
             option_report: config.settings.report(),
             tells_options: true,
             options_told_at: Duration::ZERO,
+            pings_told_at: None,
             config,
             tuned: None,
             log_filter: String::new(),
@@ -311,6 +317,20 @@ impl Running {
             (commands.tells_options, commands.options_told_at) = (false, now);
         }
         tells.then(|| commands.option_report.clone())
+    }
+
+    /// Returns the time that other OSDs take to answer, if the monitors have not heard of it for a minute.
+    pub(super) fn pings_to_tell(&mut self, io: &impl Io) -> Option<Vec<PingReport>> {
+        let (now, wall) = (io.now(), io.wall_clock());
+        // A monitor that does not take this OSD for up yet forgets what it hears.
+        let is_heard = self.was_up && self.shard.map().is_up(self.shard.whoami());
+        let is_late = self.commands.pings_told_at.is_none_or(|at| now >= at + TELL_PINGS_EVERY);
+        let pings = self.commands.board.as_ref().filter(|_| is_heard && is_late)?.ping_times();
+        if pings.is_empty() {
+            return None;
+        }
+        self.commands.pings_told_at = Some(now);
+        Some(pings.iter().map(|view| view.report(wall)).collect())
     }
 
     /// Puts changed options into effect, and those that depend on the hour.
