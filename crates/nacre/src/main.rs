@@ -51,6 +51,7 @@ mod privileges;
 mod process;
 mod progress;
 mod report;
+mod s3_check;
 mod s3_commands;
 mod s3_gateway;
 mod s3_keys;

@@ -3,10 +3,11 @@
 use crate::cli;
 use crate::conf_writer::random_bytes;
 use crate::connection::connect;
+use crate::s3_check;
 use crate::s3_keys;
 use crate::s3_limits;
 use crate::s3_session::{open, with_store};
-use anyhow::{Result, bail};
+use anyhow::Result;
 use client::Cluster;
 use gateway::{Certificates, Link, Server};
 use s3::{Settings, Store, User};
@@ -42,7 +43,7 @@ pub fn run(command: cli::S3) -> Result<()> {
         cli::S3::Bucket(cli::S3Bucket::Stats(options)) => s3_limits::bucket_stats(&options),
         cli::S3::Bucket(cli::S3Bucket::Quota(options)) => s3_limits::bucket_quota(&options),
         cli::S3::Bucket(cli::S3Bucket::Rate(options)) => s3_limits::bucket_rate(&options),
-        cli::S3::Bucket(cli::S3Bucket::Check(options)) => bucket_check(&options),
+        cli::S3::Bucket(cli::S3Bucket::Check(options)) => s3_check::run(&options),
     }
 }
 
@@ -197,23 +198,6 @@ fn bucket_ls(options: &cli::S3BucketLs) -> Result<()> {
             for bucket in store.buckets(&uid).await? {
                 println!("{}\t{uid}", bucket.name);
             }
-        }
-        Ok(())
-    })
-}
-
-/// Fails if an entry of the index or a count is wrong and is not repaired.
-fn bucket_check(options: &cli::S3BucketCheck) -> Result<()> {
-    with_store(&options.target, false, async |store| {
-        let bucket = store.bucket_now(&options.bucket).await?;
-        let found = store.check_bucket(&bucket, options.repair).await?;
-        for key in &found.wrong {
-            println!("{}: {key}", if options.repair { "mended" } else { "wrong" });
-        }
-        println!("{} objects, {} bytes, {} entries were wrong", found.objects, found.bytes, found.wrong.len());
-        println!("{} of {} ranges counted wrong", found.miscounted, found.ranges);
-        if (!found.wrong.is_empty() || found.miscounted > 0) && !options.repair {
-            bail!("the index of '{}' is not right; add --repair to mend it", bucket.name);
         }
         Ok(())
     })

@@ -163,7 +163,7 @@ pub enum S3Bucket {
     Quota(S3BucketQuota),
     /// Show or set how many requests and bytes a minute a bucket may have at each gateway.
     Rate(S3BucketRate),
-    /// Compare a bucket's index with its objects.
+    /// Compare a bucket's index with its objects; all buckets, and what lies in their pools, without a name.
     Check(S3BucketCheck),
 }
 
@@ -300,11 +300,19 @@ pub struct S3Rate {
 
 #[derive(Args, Debug)]
 pub struct S3BucketCheck {
+    /// The bucket. [default: all of them, and then every object of their pools: bytes that nothing names are found]
     #[arg(value_name = "BUCKET")]
-    pub bucket: String,
-    /// Write entries of the index that are wrong anew, from the objects, and counts from the index.
-    #[arg(long)]
+    pub bucket: Option<String>,
+    /// Write entries of the index that are wrong or missing anew, from the objects, and counts from the index; remove
+    /// bytes that nothing has named for ten minutes.
+    #[arg(long, visible_alias = "fix")]
     pub repair: bool,
+    /// For programs.
+    #[arg(long)]
+    pub json: bool,
+    /// Seconds in the place of ten minutes, for tests.
+    #[arg(long, value_name = "SECONDS", hide = true)]
+    pub orphan_age: Option<u32>,
     #[command(flatten)]
     pub target: Target,
 }
