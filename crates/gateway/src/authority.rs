@@ -2,6 +2,7 @@
 
 use crate::asker::{Asked, Visit, list_user};
 use crate::convert::{Gateway, ruled, told};
+use crate::notes::{note_bucket_owner, note_requester};
 use crate::rates::{Limited, Meter, Rates, direction};
 use http::Method;
 use s3::{Bucket, BucketSettings, User};
@@ -84,6 +85,7 @@ impl Authority {
         if user.is_suspended {
             return Err(denied("the user is suspended"));
         }
+        note_requester(&user.uid);
         Ok(Some(user))
     }
 
@@ -121,6 +123,7 @@ impl Authority {
         let asked = asked.into();
         let user = self.asker(asked.credentials).await?;
         let (bucket, settings) = self.gateway.bucket_and_settings(bucket).await.map_err(told)?;
+        note_bucket_owner(&bucket.owner);
         let policy = self.policy(&bucket, &settings)?;
         Ok(Visit::new(&asked, user, (bucket, settings), policy))
     }

@@ -12,6 +12,7 @@
 //!
 //! No type of `s3s` is known outside this crate.
 
+mod access_log;
 mod asker;
 mod authority;
 mod budget;
@@ -23,6 +24,9 @@ mod forms;
 mod link;
 mod lists;
 mod locks;
+mod log_line;
+mod logged;
+mod notes;
 mod objects;
 mod parts;
 mod place;
@@ -36,6 +40,7 @@ mod streams;
 mod tls;
 mod uploads;
 
+pub use access_log::{AccessLog, AccessLogFormat};
 pub use link::{DATA_POOL, Link, META_POOL, open};
 pub use server::{Server, ServerError};
 pub use tls::{Certificates, TlsError};

@@ -7,11 +7,12 @@ use crate::s3_check;
 use crate::s3_keys;
 use crate::s3_limits;
 use crate::s3_session::{open, with_store};
-use anyhow::Result;
+use anyhow::{Context, Result};
 use client::Cluster;
-use gateway::{Certificates, Link, Server};
+use gateway::{AccessLog, AccessLogFormat, Certificates, Link, Server};
 use s3::{Settings, Store, User};
 use serde_json::json;
+use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Buckets of a new user.
@@ -76,6 +77,10 @@ fn serve(options: &cli::S3Serve) -> Result<()> {
             Some(certificates) => server.with_tls(certificates),
             None => server,
         };
+        let server = match access_log(options)? {
+            Some(log) => server.with_access_log(log),
+            None => server,
+        };
         let (address, scheme) = (server.address()?, server.scheme());
         tracing::info!("session {} listens on {address}", store.session());
         println!("{scheme}://{address}");
@@ -86,6 +91,25 @@ fn serve(options: &cli::S3Serve) -> Result<()> {
         store.close().await?;
         Ok(())
     })
+}
+
+/// Opens the log of requests, and from then on again at each SIGHUP.
+fn access_log(options: &cli::S3Serve) -> Result<Option<Arc<AccessLog>>> {
+    let Some(path) = &options.access_log else { return Ok(None) };
+    let format = match options.access_log_format {
+        cli::LogFormat::S3 => AccessLogFormat::S3,
+        cli::LogFormat::Json => AccessLogFormat::Json,
+    };
+    let log = AccessLog::open(path, format).with_context(|| format!("cannot write {}", path.display()))?;
+    let log = Arc::new(log);
+    let mut told = signal(SignalKind::hangup())?;
+    let followed = log.clone();
+    tokio::spawn(async move {
+        while told.recv().await.is_some() {
+            followed.reopen();
+        }
+    });
+    Ok(Some(log))
 }
 
 fn show(user: &User, secret: Option<&str>, as_json: bool) {

@@ -258,6 +258,31 @@ fn gateways_speak_tls() {
     assert!(said.ends_with("certificates_are_replaced\n"), "{said}");
 }
 
+/// Lines for requests, in AWS's form and as JSON, in a file that is moved meanwhile.
+#[test]
+fn requests_are_logged() {
+    if !clients_are_here(&["python3-boto3"]) {
+        return;
+    }
+    let cluster = TestCluster::start("s3-access-log", 2);
+    let (access, secret) = user(&cluster, &["me"]);
+    let logs = ["first.log", "second.log"].map(|name| cluster.scratch(name).to_str().expect("a path").to_owned());
+    let first = gateway(&cluster, &["--access-log", &logs[0]]);
+    let second = gateway(&cluster, &["--access-log", &logs[1], "--access-log-format", "json"]);
+    let mut command = Command::new(python());
+    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/python/s3_access_log.py"));
+    command.args([&first.endpoint, &second.endpoint, &logs[0], &logs[1], &second.process.0.id().to_string()]);
+    command.args([&access, &secret]);
+    let said = run(command, SESSION).ok();
+    assert!(said.ends_with("a_log_that_was_moved_is_opened_again\n"), "{said}");
+    let absent = cluster.scratch("nothing").join("log");
+    let mut command = Command::new(binary());
+    command.args(["s3", "serve", "--listen", "127.0.0.1:0", "--conf"]).arg(cluster.conf());
+    command.arg("--access-log").arg(&absent);
+    let refused = run(command, SHORT).failure();
+    assert!(refused.contains("cannot write") && refused.contains("nothing/log"), "{refused}");
+}
+
 /// Usage of buckets and users, and quotas and rate limits that bound it, at two gateways.
 #[test]
 fn quotas_and_rates_bound_what_is_stored() {

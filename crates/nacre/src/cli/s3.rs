@@ -47,6 +47,12 @@ pub struct S3Serve {
     /// File of master keys, made by 'nacre s3 master-key': objects are encrypted where clients or buckets ask for it.
     #[arg(long, value_name = "FILE")]
     pub master_key: Option<PathBuf>,
+    /// File to which a line is added for each request. It is opened again on SIGHUP, for those who rotate logs.
+    #[arg(long, value_name = "FILE")]
+    pub access_log: Option<PathBuf>,
+    /// Form of those lines: AWS's server access logs, or JSON.
+    #[arg(long, value_name = "FORMAT", default_value = "s3", requires = "access_log")]
+    pub access_log_format: LogFormat,
     /// Seconds that lifecycle rules take for a day, for tests: objects expire early.
     #[arg(long, value_name = "SECONDS", hide = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub lifecycle_day: Option<u32>,
@@ -55,6 +61,13 @@ pub struct S3Serve {
     pub supervised_by: Option<u32>,
     #[command(flatten)]
     pub target: Target,
+}
+
+/// Form of an access log.
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+pub enum LogFormat {
+    S3,
+    Json,
 }
 
 #[derive(Args, Debug)]
