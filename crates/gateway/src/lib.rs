@@ -6,7 +6,9 @@
 //!   tags, which `s3rules` reads. `post`: uploads by forms, which `forms` reads.
 //! * `authority`: access keys, users and policies. `asker`: judgements by `s3rules`. `place`: buckets in addresses.
 //! * `objects`, `parts`, `uploads`, `lists`, `locks`: the requests by subject. `budget`: memory for bodies.
-//! * `encryption`: headers about it. `dates`: times of signatures. `rates`: rate limits. `sites`: web sites.
+//! * `encryption`: headers about it. `rates`: rate limits. `sites`: web sites.
+//! * `dates`: times of signatures. `second_signature`: signatures of version 2.
+//! * `logged`: numbers of requests, and the lines of `access_log`, which `log_line` writes. `notes`: facts for them.
 //! * `tls`: certificates and handshakes.
 //! * `convert`: values of `s3s` and of the core.
 //!
@@ -33,6 +35,7 @@ mod place;
 mod post;
 mod rates;
 mod regions;
+mod second_signature;
 mod server;
 mod service;
 mod sites;

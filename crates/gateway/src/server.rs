@@ -13,6 +13,7 @@ use crate::notes::NOTES;
 use crate::place::{Domain, Place};
 use crate::post::is_form;
 use crate::regions;
+use crate::second_signature;
 use crate::service::Service;
 use crate::sites::{self, Sites};
 use crate::tls::{self, Certificates};
@@ -381,6 +382,13 @@ async fn answer_logged(
         && let Err(refusal) = dates::check(&request, now())
     {
         return answered(Err(refusal));
+    }
+    // Forms have their signatures among their fields.
+    if site.is_none() && !is_form(request.method(), request.headers()) {
+        let about = (request.method(), request.uri(), request.headers());
+        if let Err(refusal) = second_signature::check(&served.forms.authority, served.domain.as_ref(), about).await {
+            return answered(Err(refusal));
+        }
     }
     let is_about_attributes = is_about_attributes(request.method(), request.uri());
     let shared = match request.headers().contains_key(ORIGIN) {
