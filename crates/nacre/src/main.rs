@@ -56,6 +56,7 @@ mod s3_commands;
 mod s3_gateway;
 mod s3_keys;
 mod s3_limits;
+mod s3_policies;
 mod s3_session;
 #[cfg(test)]
 mod scratch;

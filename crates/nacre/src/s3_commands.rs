@@ -6,6 +6,7 @@ use crate::connection::connect;
 use crate::s3_check;
 use crate::s3_keys;
 use crate::s3_limits;
+use crate::s3_policies;
 use crate::s3_session::{open, with_store};
 use anyhow::{Context, Result};
 use client::Cluster;
@@ -37,6 +38,7 @@ pub fn run(command: cli::S3) -> Result<()> {
         cli::S3::User(cli::S3User::Stats(options)) => s3_limits::user_stats(&options),
         cli::S3::User(cli::S3User::Quota(options)) => s3_limits::user_quota(&options),
         cli::S3::User(cli::S3User::Rate(options)) => s3_limits::user_rate(&options),
+        cli::S3::User(cli::S3User::Policy(command)) => s3_policies::run(&command),
         cli::S3::User(cli::S3User::Rm(options)) => user_rm(&options),
         cli::S3::Key(cli::S3Key::Add(options)) => key_add(&options),
         cli::S3::Key(cli::S3Key::Rm(options)) => key_rm(&options),

@@ -95,8 +95,50 @@ pub enum S3User {
     Quota(S3UserQuota),
     /// Show or set how many requests and bytes a minute a user may have at each gateway.
     Rate(S3UserRate),
+    /// Show, set and remove policies of users, which bind them beside those of buckets.
+    #[command(subcommand)]
+    Policy(S3UserPolicy),
     /// Remove a user who has no buckets.
     Rm(S3UserName),
+}
+
+#[derive(Subcommand, Debug)]
+pub enum S3UserPolicy {
+    /// Set a policy, in the place of one of the same name. Gateways follow within seconds.
+    Put(S3UserPolicyPut),
+    /// Print a policy.
+    Get(S3UserPolicyName),
+    /// List the names of a user's policies.
+    Ls(S3UserName),
+    /// Remove a policy.
+    Rm(S3UserPolicyName),
+}
+
+#[derive(Args, Debug)]
+pub struct S3UserPolicyName {
+    /// Name of the user.
+    #[arg(value_name = "UID")]
+    pub uid: String,
+    /// Name of the policy.
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+#[derive(Args, Debug)]
+pub struct S3UserPolicyPut {
+    /// Name of the user.
+    #[arg(value_name = "UID")]
+    pub uid: String,
+    /// Name of the policy.
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// File with the policy in AWS's language, without principals; '-' for standard input.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub target: Target,
 }
 
 #[derive(Args, Debug)]
