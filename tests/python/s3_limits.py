@@ -162,10 +162,49 @@ def rates(one, two):
     print("rates_limit", flush=True)
 
 
+def policies(one, two):
+    """Policies of a user bind at all gateways, also one who owns everything."""
+    def document(*statements):
+        return json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
+
+    def put(name, text, returncode=0):
+        words = [NACRE, "s3", "user", "policy", "put", "me", name, "-", "--conf", CONF]
+        done = subprocess.run(words, input=text, capture_output=True, text=True, timeout=60)
+        assert done.returncode == returncode, done.stderr
+        return done.stderr
+
+    assert "MalformedPolicy" in put("wrong", '{"Statement": []', 1)
+    assert "policy's name" in put("a name", document(), 1)
+    deny = {"Effect": "Deny", "Resource": "*"}
+    keep = document(deny | {"Action": "s3:DeleteObject"}, deny | {"Action": ["s3:CreateBucket", "s3:ListAllMyBuckets"]})
+    put("keep", keep)
+    put("office", document({"Effect": "Deny", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::more/*",
+                            "Condition": {"IpAddress": {"aws:SourceIp": "127.0.0.0/8"}}}))
+    assert nacre("user", "policy", "ls", "me") == "keep\noffice\n"
+    assert nacre("user", "policy", "get", "me", "keep").strip() == keep
+    time.sleep(SETTINGS_S)
+    for gateway in [one, two]:
+        gateway.put_object(Bucket="more", Key="kept", Body=b"x")
+        refused("AccessDenied", 403, gateway.delete_object, Bucket="more", Key="kept")
+        refused("AccessDenied", 403, gateway.get_object, Bucket="more", Key="kept")
+        refused("AccessDenied", 403, gateway.list_buckets)
+        refused("AccessDenied", 403, gateway.create_bucket, Bucket="another")
+        gateway.get_object(Bucket="small", Key="k0")
+    for name in ["keep", "office"]:
+        nacre("user", "policy", "rm", "me", name)
+    time.sleep(SETTINGS_S)
+    for gateway in [one, two]:
+        gateway.get_object(Bucket="more", Key="kept")
+        gateway.list_buckets()
+    one.delete_object(Bucket="more", Key="kept")
+    print("policies_of_users_bind", flush=True)
+
+
 def main():
     one, two = client(FIRST), client(SECOND)
     counts(one, two)
     quotas(one, two)
+    policies(one, two)
     rates(one, two)
 
 

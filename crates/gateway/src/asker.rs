@@ -95,7 +95,7 @@ impl Asked<'_> {
     }
 
     /// Values of condition keys.
-    fn context(&self, identity: &Identity, settings: &BucketSettings) -> Context {
+    pub fn context(&self, identity: &Identity, settings: &BucketSettings) -> Context {
         let now = now();
         let query = self.query();
         let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
@@ -160,6 +160,8 @@ pub(crate) struct Visit {
     identity: Identity,
     acl: Acl,
     policy: Option<Arc<Policy>>,
+    /// Policies of the user.
+    user_policies: Arc<Vec<Policy>>,
     /// Empty where there is no policy that could ask for something.
     context: Context,
     pays: bool,
@@ -170,16 +172,16 @@ impl Visit {
         asked: &Asked<'_>,
         user: Option<Arc<User>>,
         (bucket, settings): (Arc<Bucket>, Arc<BucketSettings>),
-        policy: Option<Arc<Policy>>,
+        (policy, user_policies): (Option<Arc<Policy>>, Arc<Vec<Policy>>),
     ) -> Visit {
         let identity = identity_of(user.as_deref());
-        let context = match &policy {
-            Some(_) => asked.context(&identity, &settings),
-            None => Context::default(),
+        let context = match policy.is_some() || !user_policies.is_empty() {
+            true => asked.context(&identity, &settings),
+            false => Context::default(),
         };
         let acl = settings.acl.clone().unwrap_or_else(|| private(&bucket.owner));
         let pays = settings.requesters_pay && asked.pays();
-        Visit { user, bucket, settings, meter: Meter::default(), identity, acl, policy, context, pays }
+        Visit { user, bucket, settings, meter: Meter::default(), identity, acl, policy, user_policies, context, pays }
     }
 
     fn resource(&self, action: Action, key: Option<&str>) -> ResourceArn {
@@ -200,7 +202,7 @@ impl Visit {
             action,
             resource: &self.resource(action, key),
             context,
-            user_policies: &[],
+            user_policies: &self.user_policies,
             requester_pays: self.pays,
             bucket: Some(BucketFacts {
                 acl: &self.acl,
@@ -227,7 +229,8 @@ impl Visit {
     pub fn may_with(&self, action: Action, head: &Head) -> S3Result<()> {
         let acl = head.acl.as_ref().map_or_else(|| Cow::Owned(private(&head.owner)), Cow::Borrowed);
         let mut context = Cow::Borrowed(&self.context);
-        if self.policy.is_some() && !head.tags.tags.is_empty() {
+        let has_policies = self.policy.is_some() || !self.user_policies.is_empty();
+        if has_policies && !head.tags.tags.is_empty() {
             context.to_mut().add_object_tags(&head.tags);
         }
         self.outcome(self.with_request((action, Some(&head.key)), (Some(&acl), &context), judge))
@@ -336,6 +339,16 @@ mod tests {
     }
 
     fn visit(who: Option<&str>, settings: BucketSettings, uri: &str, headers: &[(&'static str, &str)]) -> Visit {
+        visit_by(who, (settings, &[]), uri, headers)
+    }
+
+    /// `own`: statements of policies of the user.
+    fn visit_by(
+        who: Option<&str>,
+        (settings, own): (BucketSettings, &[&str]),
+        uri: &str,
+        headers: &[(&'static str, &str)],
+    ) -> Visit {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(*name, value.parse().expect("a value"));
@@ -355,7 +368,12 @@ mod tests {
             .policy
             .as_ref()
             .map(|policy| Arc::new(Policy::parse(&policy.text, PolicyKind::Bucket, "").expect("a policy")));
-        Visit::new(&asked, who.map(user), (bucket(), Arc::new(settings)), policy)
+        let of_user = |statement: &&str| {
+            let text = format!(r#"{{"Version":"2012-10-17","Statement":[{statement}]}}"#);
+            Policy::parse(&text, PolicyKind::User, "").expect("a policy")
+        };
+        let own = Arc::new(own.iter().map(of_user).collect());
+        Visit::new(&asked, who.map(user), (bucket(), Arc::new(settings)), (policy, own))
     }
 
     fn with_policy(statements: &str) -> BucketSettings {
@@ -394,6 +412,40 @@ mod tests {
                 assert_eq!(may(who, with_policy(&both)), is_owner && of_policy, "{action:?} of {who:?} denied");
             }
         }
+    }
+
+    /// Policies of users bind those who own everything, too, and open nothing that belongs to others.
+    #[test]
+    fn policies_of_users_are_judged() {
+        const NO_DELETION: &str = r#"{"Effect":"Deny","Action":"s3:DeleteObject","Resource":"*"}"#;
+        const NO_SECRETS: &str = r#"{"Effect":"Deny","Action":"s3:*","Resource":"arn:aws:s3:::things/secret/*",
+            "Condition":{"NotIpAddress":{"aws:SourceIp":"10.1.0.0/16"}}}"#;
+        const NOTHING_OPEN: &str = r#"{"Effect":"Deny","Action":"s3:GetObject","Resource":"*",
+            "Condition":{"StringEquals":{"s3:ExistingObjectTag/kind":"open"}}}"#;
+        const EVERYTHING: &str = r#"{"Effect":"Allow","Action":"s3:*","Resource":"*"}"#;
+        const LET_IN: &str = r#"{"Effect":"Allow","Principal":"*","Action":"s3:*",
+            "Resource":["arn:aws:s3:::things","arn:aws:s3:::things/*"]}"#;
+        let (get, delete) = (Action::GetObject, Action::DeleteObject);
+        for (who, bucket_policy, own, action, key, allowed) in [
+            ("ann", None, &[NO_DELETION][..], delete, "k", false),
+            ("ann", None, &[NO_DELETION][..], Action::PutObject, "k", true),
+            ("ann", None, &[NO_DELETION, EVERYTHING][..], delete, "k", false),
+            ("ann", None, &[NO_SECRETS][..], delete, "secret/k", true),
+            ("bob", None, &[EVERYTHING][..], delete, "k", false),
+            ("bob", Some(LET_IN), &[EVERYTHING][..], delete, "k", true),
+            ("bob", Some(LET_IN), &[NO_DELETION][..], delete, "k", false),
+            ("bob", Some(LET_IN), &[NO_DELETION][..], Action::PutObject, "k", true),
+        ] {
+            let settings = || bucket_policy.map_or_else(BucketSettings::default, with_policy);
+            let visit = visit_by(Some(who), (settings(), own), "/things/k", &[]);
+            assert_eq!(visit.may(action, Some(key)).is_ok(), allowed, "{who} {own:?} {action:?}");
+        }
+        let tagged = head("ann", None);
+        let reads = |own: &[&str]| {
+            let visit = visit_by(Some("ann"), (BucketSettings::default(), own), "/things/k", &[]);
+            visit.may_with(get, &tagged).is_ok()
+        };
+        assert_eq!((reads(&[]), reads(&[NOTHING_OPEN]), reads(&[NO_DELETION])), (true, false, true));
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! Access keys, users, and who asks for something.
 
-use crate::asker::{Asked, Visit, list_user};
+use crate::asker::{Asked, Visit, identity_of, list_user};
 use crate::convert::{Gateway, ruled, told};
+use crate::notes::{note_bucket_owner, note_requester};
 use crate::rates::{Limited, Meter, Rates, direction};
 use http::Method;
 use s3::{Bucket, BucketSettings, User};
+use s3rules::access::{AccessRequest, judge};
 use s3rules::acl::{Acl, AclDraft, AclHeaders, AclUser, GranteeName};
-use s3rules::policy::{Policy, PolicyKind};
+use s3rules::policy::{Action, Policy, PolicyKind, ResourceArn};
 use s3rules::rate::Direction;
 use s3s::auth::{Credentials, S3Auth, SecretKey};
 use s3s::{S3Error, S3ErrorCode, S3Result};
@@ -34,6 +36,8 @@ pub(crate) struct Authority {
     shown: Mutex<BTreeMap<String, (Instant, AclUser)>>,
     /// Policies that were read, by the bucket's id, with the revision of its settings.
     policies: Mutex<BTreeMap<String, (u64, Arc<Policy>)>>,
+    /// Policies of users that were read, by the user's name, with the record that has them.
+    user_policies: Mutex<BTreeMap<String, (Arc<User>, Arc<Vec<Policy>>)>>,
 }
 
 fn denied(why: &str) -> S3Error {
@@ -57,6 +61,7 @@ impl Authority {
             keys: Mutex::default(),
             shown: Mutex::default(),
             policies: Mutex::default(),
+            user_policies: Mutex::default(),
         }
     }
 
@@ -84,6 +89,7 @@ impl Authority {
         if user.is_suspended {
             return Err(denied("the user is suspended"));
         }
+        note_requester(&user.uid);
         Ok(Some(user))
     }
 
@@ -121,8 +127,10 @@ impl Authority {
         let asked = asked.into();
         let user = self.asker(asked.credentials).await?;
         let (bucket, settings) = self.gateway.bucket_and_settings(bucket).await.map_err(told)?;
+        note_bucket_owner(&bucket.owner);
         let policy = self.policy(&bucket, &settings)?;
-        Ok(Visit::new(&asked, user, (bucket, settings), policy))
+        let user_policies = self.policies_of(user.as_ref())?;
+        Ok(Visit::new(&asked, user, (bucket, settings), (policy, user_policies)))
     }
 
     /// The policy of a bucket. Errors: `InternalError` for one that cannot be read, which thus lets nobody in.
@@ -140,6 +148,52 @@ impl Authority {
         let policy = Arc::new(policy);
         remembered(&self.policies).insert(bucket.id.clone(), (settings.revision, policy.clone()));
         Ok(Some(policy))
+    }
+
+    /// The policies of a user. Errors: `InternalError` for one that cannot be read: the user may do nothing then.
+    fn policies_of(&self, user: Option<&Arc<User>>) -> S3Result<Arc<Vec<Policy>>> {
+        let Some(user) = user.filter(|user| !user.policies.is_empty()) else { return Ok(Arc::default()) };
+        if let Some((known, policies)) = remembered(&self.user_policies).get(&user.uid)
+            && Arc::ptr_eq(known, user)
+        {
+            return Ok(policies.clone());
+        }
+        let read = user.policies.iter().map(|(name, text)| {
+            Policy::parse(text, PolicyKind::User, "").map_err(|error| {
+                tracing::error!("policy '{name}' of user '{}' cannot be read: {error}", user.uid);
+                S3Error::with_message(S3ErrorCode::InternalError, "a policy of the user cannot be read")
+            })
+        });
+        let policies = Arc::new(read.collect::<S3Result<Vec<_>>>()?);
+        remembered(&self.user_policies).insert(user.uid.clone(), (user.clone(), policies.clone()));
+        Ok(policies)
+    }
+
+    /// Lets an action that is about no bucket that is there pass, unless a policy of the user denies it. Errors:
+    /// `AccessDenied`.
+    pub fn may_without_bucket<'a>(
+        &self,
+        asked: impl Into<Asked<'a>>,
+        user: &Arc<User>,
+        (action, resource): (Action, &ResourceArn),
+    ) -> S3Result<()> {
+        let policies = self.policies_of(Some(user))?;
+        if policies.is_empty() {
+            return Ok(());
+        }
+        let identity = identity_of(Some(user));
+        let context = asked.into().context(&identity, &BucketSettings::default());
+        let request = AccessRequest {
+            identity: &identity,
+            action,
+            resource,
+            context: &context,
+            user_policies: &policies,
+            requester_pays: false,
+            bucket: None,
+            object: None,
+        };
+        ruled(judge(&request).into_result()).map(drop)
     }
 
     /// A user as lists show him; one who is not there any more has his id for a name.

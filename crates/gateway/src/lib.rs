@@ -6,12 +6,15 @@
 //!   tags, which `s3rules` reads. `post`: uploads by forms, which `forms` reads.
 //! * `authority`: access keys, users and policies. `asker`: judgements by `s3rules`. `place`: buckets in addresses.
 //! * `objects`, `parts`, `uploads`, `lists`, `locks`: the requests by subject. `budget`: memory for bodies.
-//! * `encryption`: headers about it. `dates`: times of signatures. `rates`: rate limits. `sites`: web sites.
+//! * `encryption`: headers about it. `rates`: rate limits. `sites`: web sites.
+//! * `dates`: times of signatures. `second_signature`: signatures of version 2.
+//! * `logged`: numbers of requests, and the lines of `access_log`, which `log_line` writes. `notes`: facts for them.
 //! * `tls`: certificates and handshakes.
 //! * `convert`: values of `s3s` and of the core.
 //!
 //! No type of `s3s` is known outside this crate.
 
+mod access_log;
 mod asker;
 mod authority;
 mod budget;
@@ -23,12 +26,16 @@ mod forms;
 mod link;
 mod lists;
 mod locks;
+mod log_line;
+mod logged;
+mod notes;
 mod objects;
 mod parts;
 mod place;
 mod post;
 mod rates;
 mod regions;
+mod second_signature;
 mod server;
 mod service;
 mod sites;
@@ -36,6 +43,7 @@ mod streams;
 mod tls;
 mod uploads;
 
+pub use access_log::{AccessLog, AccessLogFormat};
 pub use link::{DATA_POOL, Link, META_POOL, open};
 pub use server::{Server, ServerError};
 pub use tls::{Certificates, TlsError};

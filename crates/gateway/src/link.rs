@@ -1,8 +1,8 @@
 //! RADOS for the core, by our own client library.
 
 use bytes::Bytes;
-use client::{Cluster, Comparison, Operation, Outcome, Pool};
-use s3::{Rados, RadosError, Reply, Settings, Step, Store};
+use client::{Cluster, Comparison, Listing, Operation, Outcome, Pool};
+use s3::{ObjectNames, Rados, RadosError, Reply, Settings, Step, Store};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -61,7 +61,25 @@ impl Link {
     }
 }
 
+/// A walk over the objects of a pool.
+pub struct Names(Listing);
+
+impl ObjectNames for Names {
+    async fn next_page(&mut self) -> Result<Option<Vec<String>>, RadosError> {
+        let page = self.0.next_page().await.map_err(|e| failure(&e))?;
+        Ok(page.map(|objects| {
+            objects.into_iter().filter_map(|object| String::from_utf8(object.name.to_vec()).ok()).collect()
+        }))
+    }
+}
+
 impl Rados for Link {
+    type Names = Names;
+
+    async fn names(&self, pool: &str) -> Result<Names, RadosError> {
+        Ok(Names(self.pool(pool).await.map_err(|e| failure(&e))?.list()))
+    }
+
     async fn operate(&self, pool: &str, object: String, steps: Vec<Step>) -> Result<Vec<Reply>, RadosError> {
         let changes = steps.iter().any(Step::changes);
         let pool = self.pool(pool).await.map_err(|e| failure(&e))?;
@@ -113,6 +131,7 @@ fn with_step(operation: Operation, step: &Step) -> Operation {
     match step {
         Step::CreateNew => operation.create(true),
         Step::Read { offset, length } => operation.read(*offset, *length),
+        Step::Stat => operation.stat(),
         Step::WriteFull(bytes) => operation.write_full(bytes.clone()),
         Step::Remove => operation.remove(),
         Step::GetAttr(name) => operation.get_xattr(name),
@@ -130,6 +149,10 @@ fn with_step(operation: Operation, step: &Step) -> Operation {
 fn reply(outcome: &Outcome, at: usize, step: &Step) -> Result<Reply, client::Error> {
     Ok(match step {
         Step::Read { .. } | Step::GetAttr(_) => Reply::Bytes(outcome.bytes(at)?),
+        Step::Stat => {
+            let stat = outcome.stat(at)?;
+            Reply::Stat { bytes: stat.size_bytes, mtime_ms: stat.mtime.to_unix().as_millis() as u64 }
+        }
         Step::List { .. } => {
             let (entries, more) = outcome.entries(at)?;
             Reply::Entries { entries, more }

@@ -1,5 +1,6 @@
 //! Listens, serves, and does the work beside requests.
 
+use crate::access_log::AccessLog;
 use crate::asker::Peer;
 use crate::authority::{Authority, Secrets};
 use crate::budget::Budget;
@@ -7,14 +8,17 @@ use crate::convert::{Gateway, now};
 use crate::dates;
 use crate::documents::{Documents, add_headers, cors_headers, preflight};
 use crate::encryption::mark_keys;
+use crate::logged::{Logged, LoggedBody, Numbers};
+use crate::notes::NOTES;
 use crate::place::{Domain, Place};
 use crate::post::is_form;
 use crate::regions;
+use crate::second_signature;
 use crate::service::Service;
 use crate::sites::{self, Sites};
 use crate::tls::{self, Certificates};
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, ORIGIN};
-use http::{HeaderValue, Method, Request, Uri};
+use http::{HeaderValue, Method, Request, Response, Uri};
 use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -70,6 +74,7 @@ pub struct Server {
     sites_listener: Option<TcpListener>,
     /// Shown to clients, all of which have to speak TLS then.
     certificates: Option<Arc<Certificates>>,
+    access_log: Option<Arc<AccessLog>>,
 }
 
 impl Server {
@@ -85,6 +90,7 @@ impl Server {
             sites: Sites { domain: None },
             sites_listener: None,
             certificates: None,
+            access_log: None,
         })
     }
 
@@ -110,6 +116,12 @@ impl Server {
         self
     }
 
+    /// Writes a line for each request.
+    pub fn with_access_log(mut self, log: Arc<AccessLog>) -> Server {
+        self.access_log = Some(log);
+        self
+    }
+
     /// `http` or `https`.
     pub fn scheme(&self) -> &'static str {
         if self.certificates.is_some() { "https" } else { "http" }
@@ -127,7 +139,7 @@ impl Server {
 
     /// Serves until `stop` is done, and then ends the requests that are under way.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServerError> {
-        let Server { listener, gateway, domain, sites, sites_listener, certificates } = self;
+        let Server { listener, gateway, domain, sites, sites_listener, certificates, access_log } = self;
         let authority = Arc::new(Authority::new(gateway.clone()));
         let service = Service { gateway: gateway.clone(), authority: authority.clone(), budget: Budget::new() };
         let mut builder = S3ServiceBuilder::new(service.clone());
@@ -138,7 +150,9 @@ impl Server {
         if let Some(domain) = &domain {
             builder.set_host(domain.clone());
         }
-        let service = Arc::new(Served { service: builder.build(), forms, gateway: gateway.clone(), domain, sites });
+        let (numbers, service) = (Numbers::new(gateway.session()), builder.build());
+        let gateway_of = gateway.clone();
+        let service = Arc::new(Served { service, forms, gateway: gateway_of, domain, sites, numbers, access_log });
         let (stopping, stopped) = watch::channel(false);
         let mut connections = JoinSet::new();
         let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
@@ -219,6 +233,8 @@ struct Served {
     gateway: Gateway,
     domain: Option<Domain>,
     sites: Sites,
+    numbers: Numbers,
+    access_log: Option<Arc<AccessLog>>,
 }
 
 impl Served {
@@ -328,14 +344,12 @@ fn without_quotes(response: &mut HttpResponse) {
     *response.body_mut() = Body::from(body);
 }
 
-/// Answers one request. A client that wants to hear `100 Continue` does not hear it where there is no body, and boto3
-/// then takes the next answer of the connection for this one: so there is no next one.
+/// Answers one request, with its number, and writes its line.
 async fn answer(
     served: Arc<Served>,
     (peer, for_sites): (Peer, bool),
     mut request: Request<Incoming>,
-) -> Result<HttpResponse, HttpError> {
-    let is_last = request.headers().contains_key(EXPECT) && request.body().is_end_stream();
+) -> Result<Response<LoggedBody>, HttpError> {
     request.extensions_mut().insert(peer);
     mark_keys(request.headers_mut());
     let site = served.sites.bucket(for_sites, request.headers());
@@ -343,6 +357,21 @@ async fn answer(
         Some(bucket) => Some(Place { bucket: bucket.clone(), key: None }),
         None => Place::of(served.domain.as_ref(), request.headers(), request.uri()),
     };
+    let about = (site.as_ref(), place.as_ref());
+    let logged = Logged::begin(&served.numbers, served.access_log.as_ref(), &peer, about, &request);
+    let response = NOTES.scope(logged.notes(), answer_logged(&served, (site, place), &logged, request)).await?;
+    Ok(logged.answer(response))
+}
+
+/// Answers one request. A client that wants to hear `100 Continue` does not hear it where there is no body, and boto3
+/// then takes the next answer of the connection for this one: so there is no next one.
+async fn answer_logged(
+    served: &Served,
+    (site, place): (Option<String>, Option<Place>),
+    logged: &Logged,
+    request: Request<Incoming>,
+) -> Result<HttpResponse, HttpError> {
+    let is_last = request.headers().contains_key(EXPECT) && request.body().is_end_stream();
     if request.method() == Method::OPTIONS {
         return served.preflight(place, &request).await;
     }
@@ -354,6 +383,13 @@ async fn answer(
     {
         return answered(Err(refusal));
     }
+    // Forms have their signatures among their fields.
+    if site.is_none() && !is_form(request.method(), request.headers()) {
+        let about = (request.method(), request.uri(), request.headers());
+        if let Err(refusal) = second_signature::check(&served.forms.authority, served.domain.as_ref(), about).await {
+            return answered(Err(refusal));
+        }
+    }
     let is_about_attributes = is_about_attributes(request.method(), request.uri());
     let shared = match request.headers().contains_key(ORIGIN) {
         true => served.shared_with(place, &request).await,
@@ -361,7 +397,7 @@ async fn answer(
     };
     let mut response = match site {
         Some(bucket) => sites::answer(&served.forms, &served.service, &bucket, request).await?,
-        None => served.call(request.map(Body::from)).await?,
+        None => served.call(request.map(|body| logged.body(body))).await?,
     };
     if is_about_attributes {
         without_quotes(&mut response);

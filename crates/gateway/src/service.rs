@@ -8,7 +8,7 @@ use s3::Versioning;
 use s3rules::ObjectOwnership;
 use s3rules::acl::{Acl, AclUser};
 use s3rules::object_lock;
-use s3rules::policy::Action;
+use s3rules::policy::{Action, ResourceArn};
 use s3s::dto::*;
 use s3s::{S3, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 use std::sync::Arc;
@@ -45,6 +45,10 @@ impl S3 for Service {
     async fn list_buckets(&self, req: S3Request<ListBucketsInput>) -> S3Result<S3Response<ListBucketsOutput>> {
         let user = self.authority.asker(req.credentials.as_ref()).await?;
         self.authority.count(user.as_deref(), &req.method)?;
+        if let Some(user) = &user {
+            let about = (Action::ListAllMyBuckets, &ResourceArn::service(""));
+            self.authority.may_without_bucket(&req, user, about)?;
+        }
         let uid = user.as_ref().map_or(s3::ANONYMOUS, |user| user.uid.as_str());
         // Nobody owns buckets without a key.
         let buckets = match &user {
@@ -73,6 +77,8 @@ impl S3 for Service {
     async fn create_bucket(&self, req: S3Request<CreateBucketInput>) -> S3Result<S3Response<CreateBucketOutput>> {
         let user = self.authority.user(req.credentials.as_ref()).await?;
         self.authority.count(Some(&user), &req.method)?;
+        let about = (Action::CreateBucket, &ResourceArn::bucket("", &req.input.bucket));
+        self.authority.may_without_bucket(&req, &user, about)?;
         let S3Request { input, headers, .. } = req;
         let mut settings = self.settings_of_new(&user, &headers).await?;
         if input.object_lock_enabled_for_bucket == Some(true) {

@@ -51,10 +51,12 @@ mod privileges;
 mod process;
 mod progress;
 mod report;
+mod s3_check;
 mod s3_commands;
 mod s3_gateway;
 mod s3_keys;
 mod s3_limits;
+mod s3_policies;
 mod s3_session;
 #[cfg(test)]
 mod scratch;

@@ -3,14 +3,17 @@
 use crate::cli;
 use crate::conf_writer::random_bytes;
 use crate::connection::connect;
+use crate::s3_check;
 use crate::s3_keys;
 use crate::s3_limits;
+use crate::s3_policies;
 use crate::s3_session::{open, with_store};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result};
 use client::Cluster;
-use gateway::{Certificates, Link, Server};
+use gateway::{AccessLog, AccessLogFormat, Certificates, Link, Server};
 use s3::{Settings, Store, User};
 use serde_json::json;
+use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Buckets of a new user.
@@ -35,6 +38,7 @@ pub fn run(command: cli::S3) -> Result<()> {
         cli::S3::User(cli::S3User::Stats(options)) => s3_limits::user_stats(&options),
         cli::S3::User(cli::S3User::Quota(options)) => s3_limits::user_quota(&options),
         cli::S3::User(cli::S3User::Rate(options)) => s3_limits::user_rate(&options),
+        cli::S3::User(cli::S3User::Policy(command)) => s3_policies::run(&command),
         cli::S3::User(cli::S3User::Rm(options)) => user_rm(&options),
         cli::S3::Key(cli::S3Key::Add(options)) => key_add(&options),
         cli::S3::Key(cli::S3Key::Rm(options)) => key_rm(&options),
@@ -42,7 +46,7 @@ pub fn run(command: cli::S3) -> Result<()> {
         cli::S3::Bucket(cli::S3Bucket::Stats(options)) => s3_limits::bucket_stats(&options),
         cli::S3::Bucket(cli::S3Bucket::Quota(options)) => s3_limits::bucket_quota(&options),
         cli::S3::Bucket(cli::S3Bucket::Rate(options)) => s3_limits::bucket_rate(&options),
-        cli::S3::Bucket(cli::S3Bucket::Check(options)) => bucket_check(&options),
+        cli::S3::Bucket(cli::S3Bucket::Check(options)) => s3_check::run(&options),
     }
 }
 
@@ -75,6 +79,10 @@ fn serve(options: &cli::S3Serve) -> Result<()> {
             Some(certificates) => server.with_tls(certificates),
             None => server,
         };
+        let server = match access_log(options)? {
+            Some(log) => server.with_access_log(log),
+            None => server,
+        };
         let (address, scheme) = (server.address()?, server.scheme());
         tracing::info!("session {} listens on {address}", store.session());
         println!("{scheme}://{address}");
@@ -85,6 +93,25 @@ fn serve(options: &cli::S3Serve) -> Result<()> {
         store.close().await?;
         Ok(())
     })
+}
+
+/// Opens the log of requests, and from then on again at each SIGHUP.
+fn access_log(options: &cli::S3Serve) -> Result<Option<Arc<AccessLog>>> {
+    let Some(path) = &options.access_log else { return Ok(None) };
+    let format = match options.access_log_format {
+        cli::LogFormat::S3 => AccessLogFormat::S3,
+        cli::LogFormat::Json => AccessLogFormat::Json,
+    };
+    let log = AccessLog::open(path, format).with_context(|| format!("cannot write {}", path.display()))?;
+    let log = Arc::new(log);
+    let mut told = signal(SignalKind::hangup())?;
+    let followed = log.clone();
+    tokio::spawn(async move {
+        while told.recv().await.is_some() {
+            followed.reopen();
+        }
+    });
+    Ok(Some(log))
 }
 
 fn show(user: &User, secret: Option<&str>, as_json: bool) {
@@ -197,23 +224,6 @@ fn bucket_ls(options: &cli::S3BucketLs) -> Result<()> {
             for bucket in store.buckets(&uid).await? {
                 println!("{}\t{uid}", bucket.name);
             }
-        }
-        Ok(())
-    })
-}
-
-/// Fails if an entry of the index or a count is wrong and is not repaired.
-fn bucket_check(options: &cli::S3BucketCheck) -> Result<()> {
-    with_store(&options.target, false, async |store| {
-        let bucket = store.bucket_now(&options.bucket).await?;
-        let found = store.check_bucket(&bucket, options.repair).await?;
-        for key in &found.wrong {
-            println!("{}: {key}", if options.repair { "mended" } else { "wrong" });
-        }
-        println!("{} objects, {} bytes, {} entries were wrong", found.objects, found.bytes, found.wrong.len());
-        println!("{} of {} ranges counted wrong", found.miscounted, found.ranges);
-        if (!found.wrong.is_empty() || found.miscounted > 0) && !options.repair {
-            bail!("the index of '{}' is not right; add --repair to mend it", bucket.name);
         }
         Ok(())
     })

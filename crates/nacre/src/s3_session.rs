@@ -46,8 +46,26 @@ pub fn with_store(
     make: bool,
     work: impl AsyncFnOnce(&Arc<Store<Link>>) -> Result<()>,
 ) -> Result<()> {
+    with_session(target, make, Settings::default(), work)
+}
+
+/// As [`with_store`] without making pools, with settings.
+pub fn with_store_of(
+    target: &cli::Target,
+    settings: Settings,
+    work: impl AsyncFnOnce(&Arc<Store<Link>>) -> Result<()>,
+) -> Result<()> {
+    with_session(target, false, settings, work)
+}
+
+fn with_session(
+    target: &cli::Target,
+    make: bool,
+    settings: Settings,
+    work: impl AsyncFnOnce(&Arc<Store<Link>>) -> Result<()>,
+) -> Result<()> {
     with_cluster(target, async |cluster| {
-        let store = open(&cluster, make, Settings::default()).await?;
+        let store = open(&cluster, make, settings).await?;
         let outcome = work(&store).await;
         store.close().await?;
         outcome

@@ -30,11 +30,19 @@ pub struct Checked {
 impl<R: Rados> Store<R> {
     /// Compares the entries of a bucket's index with the heads of their keys. If `repair`, those that are wrong are
     /// written anew, and so are counts.
-    pub async fn check_bucket(&self, bucket: &Arc<Bucket>, repair: bool) -> Result<Checked, Error> {
+    ///
+    /// `looked_at` is told again and again how many keys were looked at.
+    pub async fn check_bucket(
+        &self,
+        bucket: &Arc<Bucket>,
+        repair: bool,
+        mut looked_at: impl FnMut(u64) + Send,
+    ) -> Result<Checked, Error> {
         let mut found = Checked { ranges: self.ranges(&bucket.id).await?.len() as u64, ..Checked::default() };
         let (mut query, mut after) = (Query { max: 1000, ..Query::default() }, None);
         // The versions of the last key of a page may go on in the next one.
         let mut open: Option<(String, Vec<VersionEntry>)> = None;
+        let mut looks = 0;
         loop {
             let page = self.list_versions(bucket, &query, after.as_deref()).await?;
             let mut keys: Vec<(String, Vec<VersionEntry>)> = open.take().into_iter().collect();
@@ -47,6 +55,8 @@ impl<R: Rados> Store<R> {
             if page.next.is_some() {
                 open = keys.pop();
             }
+            looks += keys.len() as u64;
+            looked_at(looks);
             let presents: Vec<_> = keys.iter().map(|(key, _)| self.present(bucket, key)).collect();
             let presents = all(presents, HEADS_AT_ONCE).await;
             for ((key, versions), present) in keys.into_iter().zip(presents) {
@@ -56,8 +66,7 @@ impl<R: Rados> Store<R> {
                 }
                 if versions_of(present?) != versions && self.is_wrong(bucket, &key).await? {
                     if repair {
-                        let stamp = self.stamp(bucket, &key).await?;
-                        self.leave(bucket, &key, |tag| tag == stamp.tag).await?;
+                        self.list_anew(bucket, &key).await?;
                     }
                     found.wrong.push(key);
                 }
@@ -71,6 +80,12 @@ impl<R: Rados> Store<R> {
         Ok(found)
     }
 
+    /// Writes the entries of a key anew, from its head.
+    pub(crate) async fn list_anew(&self, bucket: &Arc<Bucket>, key: &str) -> Result<(), Error> {
+        let stamp = self.stamp(bucket, key).await?;
+        self.leave(bucket, key, |tag| tag == stamp.tag).await
+    }
+
     /// The number of ranges with wrong counts. Ranges that change all the time are passed over.
     async fn miscounted(&self, bucket: &Bucket, repair: bool) -> Result<u64, Error> {
         let mut miscounted = 0;
@@ -82,7 +97,7 @@ impl<R: Rados> Store<R> {
     }
 
     /// Looks several times if the entries of a key differ from its head.
-    async fn is_wrong(&self, bucket: &Bucket, key: &str) -> Result<bool, Error> {
+    pub(crate) async fn is_wrong(&self, bucket: &Bucket, key: &str) -> Result<bool, Error> {
         for _ in 0..LOOKS {
             let before = self.present(bucket, key).await?;
             let shown = before.as_ref().filter(|present| !present.head.is_marker).map(|present| present.head.entry());

@@ -348,31 +348,48 @@ impl<R: Rados> Store<R> {
         }
     }
 
-    /// Of some tails and places, those that no version of a key has.
-    pub(crate) async fn unnamed(&self, bucket: &Bucket, key: &str, named: &Named) -> Result<Named, Error> {
+    /// A key's state, with the tails and places that its versions have; `None` if the key has no version.
+    ///
+    /// `with_parts`: also the tails of versions that were uploaded in parts, whose lists have to be read.
+    pub(crate) async fn named_by(
+        &self,
+        bucket: &Bucket,
+        key: &str,
+        with_parts: bool,
+    ) -> Result<Option<(Present, Named)>, Error> {
         'state: for _ in 0..TRIES_MAX {
-            let mut left = named.clone();
-            let Some(present) = self.present(bucket, key).await? else { return Ok(left) };
-            left.places.retain(|place| present.older.iter().all(|older| older.place.as_ref() != Some(place)));
+            let Some(present) = self.present(bucket, key).await? else { return Ok(None) };
+            let places = present.older.iter().filter_map(|older| older.place.clone()).collect();
+            let mut named = Named { tails: Vec::new(), places };
             let newest = (&present.head.layout, None);
             let older = present.older.iter().map(|older| (&older.layout, older.place.as_deref()));
             for (layout, place) in std::iter::once(newest).chain(older) {
                 match layout.bare() {
-                    Layout::Striped(tail) => left.tails.retain(|other| other.id != tail.id),
-                    Layout::Parts { .. } if !left.tails.is_empty() => {
+                    Layout::Striped(tail) => named.tails.push(tail.clone()),
+                    Layout::Parts { .. } if with_parts => {
                         let parts = match place {
                             None => self.parts_of(bucket, &present.head).await?,
                             Some(place) => self.older_parts(bucket, place).await?,
                         };
                         let Some(parts) = parts else { continue 'state };
-                        left.tails.retain(|tail| parts.iter().all(|part| part.tail.id != tail.id));
+                        named.tails.extend(parts.into_iter().map(|part| part.tail));
                     }
                     Layout::Parts { .. } | Layout::Whole | Layout::Sealed { .. } => {}
                 }
             }
-            return Ok(left);
+            return Ok(Some((present, named)));
         }
         Err(too_many_tries())
+    }
+
+    /// Of some tails and places, those that no version of a key has.
+    pub(crate) async fn unnamed(&self, bucket: &Bucket, key: &str, named: &Named) -> Result<Named, Error> {
+        let mut left = named.clone();
+        if let Some((_, of_key)) = self.named_by(bucket, key, !left.tails.is_empty()).await? {
+            left.places.retain(|place| !of_key.places.contains(place));
+            left.tails.retain(|tail| of_key.tails.iter().all(|other| other.id != tail.id));
+        }
+        Ok(left)
     }
 
     /// Changes what a version tells of itself, but nothing that lists show. Gives its new record.

@@ -9,7 +9,7 @@
 //! * `bucket_settings`: what owners set for a bucket, in the types of `s3rules`; `settings`: changes of it.
 //! * `counts`: bytes and objects of buckets; `quotas`: how many there may be.
 //! * `sealing`: encrypted bytes of objects, and the keys for them.
-//! * `sweep`: what dead gateways left.
+//! * `sweep`: what dead gateways left. `check`: indexes that differ from heads; `orphans`: bytes that nothing names.
 //! * `lifecycle`: rounds through buckets by their rules; `lapse`: what is due of one key.
 //!
 //! Absent: sockets, threads, clocks, XML and signatures, which are the driver's (`crates/gateway`).
@@ -35,6 +35,7 @@ mod moves;
 mod multipart;
 mod names;
 mod objects;
+mod orphans;
 mod present;
 mod quotas;
 mod rados;
@@ -65,8 +66,9 @@ pub use lifecycle::Lapsed;
 pub use listing::{ListedUpload, Page, Query, UploadPage};
 pub use multipart::{PARTS_MAX, PartPage, PartRequest, WantedPart};
 pub use objects::{Deleted, Deletion, KEY_MAX_BYTES, METADATA_MAX_BYTES, Object, PUT_MAX_BYTES, PutRequest};
+pub use orphans::{OrphanFound, PoolChecked};
 pub use present::NULL_VERSION;
-pub use rados::{Rados, RadosError, Reply, Step};
+pub use rados::{ObjectNames, Rados, RadosError, Reply, Step};
 pub use reading::ReadStream;
 pub use records::{
     AccessKey, Bucket, Entry, Head, Layout, Part, SealedBy, Sealing, StoredChecksum, Tail, Upload, User, VersionEntry,

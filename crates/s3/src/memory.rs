@@ -1,7 +1,7 @@
 //! A RADOS cluster in memory, for tests: operations arrive in an order that a seed chooses, also those of gateways that
 //! have died, until these are fenced.
 
-use crate::rados::{Rados, RadosError, Reply, Step};
+use crate::rados::{ObjectNames, Rados, RadosError, Reply, Step};
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
@@ -18,6 +18,7 @@ pub(crate) struct Stored {
     pub bytes: Bytes,
     pub attrs: BTreeMap<&'static str, Bytes>,
     pub omap: BTreeMap<Bytes, Bytes>,
+    pub mtime_ms: u64,
 }
 
 struct Queued {
@@ -92,7 +93,7 @@ impl World {
         }
         if steps.iter().any(Step::changes) {
             match work {
-                Some(work) => self.objects.insert(place, work),
+                Some(work) => self.objects.insert(place, Stored { mtime_ms: self.now_ms, ..work }),
                 None => self.objects.remove(&place),
             };
             replies.fill(Reply::Nothing);
@@ -112,6 +113,10 @@ fn one(step: &Step, before: Option<&Stored>, work: &mut Option<Stored>) -> Resul
             let from = (*offset as usize).min(bytes.len());
             let end = if *length == 0 { bytes.len() } else { bytes.len().min(from + *length as usize) };
             return Ok(Reply::Bytes(bytes.slice(from..end)));
+        }
+        Step::Stat => {
+            let Stored { bytes, mtime_ms, .. } = present()?;
+            return Ok(Reply::Stat { bytes: bytes.len() as u64, mtime_ms: *mtime_ms });
         }
         Step::WriteFull(bytes) => work.get_or_insert_default().bytes = bytes.clone(),
         Step::Remove => drop(work.take().ok_or(RadosError::NotFound)?),
@@ -201,7 +206,39 @@ impl Memory {
     }
 }
 
+/// A walk over a pool in the order of names.
+pub(crate) struct MemoryNames {
+    client: Memory,
+    pool: String,
+    after: String,
+}
+
+impl ObjectNames for MemoryNames {
+    async fn next_page(&mut self) -> Result<Option<Vec<String>>, RadosError> {
+        const PAGE: usize = 3;
+        // Others go on between two pages.
+        self.client.pause(1).await;
+        let world = self.client.lock();
+        let after = (self.pool.clone(), self.after.clone());
+        let behind = world.objects.range((Bound::Excluded(after), Bound::Unbounded));
+        let names: Vec<String> = behind
+            .take_while(|((pool, _), _)| *pool == self.pool)
+            .map(|((_, name), _)| name.clone())
+            .take(PAGE)
+            .collect();
+        let Some(last) = names.last() else { return Ok(None) };
+        self.after.clone_from(last);
+        Ok(Some(names))
+    }
+}
+
 impl Rados for Memory {
+    type Names = MemoryNames;
+
+    async fn names(&self, pool: &str) -> Result<MemoryNames, RadosError> {
+        Ok(MemoryNames { client: self.clone(), pool: pool.to_owned(), after: String::new() })
+    }
+
     async fn operate(&self, pool: &str, object: String, steps: Vec<Step>) -> Outcome {
         self.queued((pool.to_owned(), object), steps, None).await
     }

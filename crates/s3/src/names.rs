@@ -184,9 +184,88 @@ pub(crate) fn stripe_object(tail: &str, number: u64) -> String {
     format!("t/{tail}/{number:x}")
 }
 
+/// An object of a pool of bytes, by its name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum DataObject {
+    Head { bucket: String, key: String },
+    Older { place: String },
+    Stripe { tail: String, number: u64 },
+}
+
+/// True for a name that a session may have made: the session, and a number.
+fn is_fresh(name: &str) -> bool {
+    name.split_once('.').is_some_and(|(session, number)| {
+        !session.is_empty()
+            && session.bytes().all(|c| c.is_ascii_alphanumeric())
+            && u64::from_str_radix(number, 16).is_ok_and(|value| format!("{value:x}") == number)
+    })
+}
+
+/// Reads the name of an object of a pool of bytes; `None` if no gateway gives such names.
+pub(crate) fn parse_data(name: &str) -> Option<DataObject> {
+    let (kind, rest) = name.split_once('/')?;
+    match kind {
+        "h" => {
+            let (bucket, key) = rest.split_once('/')?;
+            let is_named = is_fresh(bucket) && !key.is_empty();
+            is_named.then(|| DataObject::Head { bucket: bucket.to_owned(), key: key.to_owned() })
+        }
+        "v" => is_fresh(rest).then(|| DataObject::Older { place: rest.to_owned() }),
+        "t" => {
+            let (tail, digits) = rest.split_once('/')?;
+            let number = u64::from_str_radix(digits, 16).ok()?;
+            let is_named = is_fresh(tail) && stripe_object(tail, number) == name;
+            is_named.then(|| DataObject::Stripe { tail: tail.to_owned(), number })
+        }
+        _ => None,
+    }
+}
+
+/// The upload of an object of the pool of records: its bucket's id and its own; `None` for other objects.
+pub(crate) fn parse_upload(name: &str) -> Option<(&str, &str)> {
+    name.strip_prefix("upload/")?.split_once('/')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_objects_with_bytes_are_read() {
+        let (bucket, key) = ("0a1f.3".to_owned(), "a/b/".to_owned());
+        assert_eq!(parse_data(&head_object(&bucket, &key)), Some(DataObject::Head { bucket, key }));
+        let place = "ff.10".to_owned();
+        assert_eq!(parse_data(&older_object(&place)), Some(DataObject::Older { place }));
+        let tail = "ff.1a".to_owned();
+        assert_eq!(parse_data(&stripe_object(&tail, 31)), Some(DataObject::Stripe { tail, number: 31 }));
+        for foreign in [
+            "",
+            "h",
+            "h/ff.1",
+            "h/ff.1/",
+            "h/ff/k",
+            "v/",
+            "v/ff",
+            "v/ff.",
+            "v/ff.G",
+            "v/f f.1",
+            "v/ff.01",
+            "v/ff.1/2",
+            "t/ff.1",
+            "t/ff.1/",
+            "t/ff.1/01",
+            "t/ff.1/G",
+            "t/ff.1/+1",
+            "t/ff.1/2/3",
+            "rbd_data.1",
+            "x/ff.1",
+            "v/ff.A",
+        ] {
+            assert_eq!(parse_data(foreign), None, "{foreign}");
+        }
+        assert_eq!(parse_upload(&upload_object("ff.1", "ff.2")), Some(("ff.1", "ff.2")));
+        assert_eq!(parse_upload("root/ff.1"), None);
+    }
 
     #[test]
     fn omaps_keep_the_order_of_keys() {

@@ -13,6 +13,8 @@ pub enum Step {
         offset: u64,
         length: u64,
     },
+    /// Gives the object's size and the time of its last change as [`Reply::Stat`].
+    Stat,
     /// Replaces the object's bytes.
     WriteFull(Bytes),
     /// Removes the object.
@@ -56,6 +58,11 @@ pub enum Reply {
         /// There are more entries than were asked for, or than fit an answer.
         more: bool,
     },
+    Stat {
+        bytes: u64,
+        /// Milliseconds since 1970, by the clock of the client that changed the object.
+        mtime_ms: u64,
+    },
 }
 
 impl Reply {
@@ -70,6 +77,14 @@ impl Reply {
         match self {
             Reply::Entries { entries, more } => (entries, more),
             _ => (Vec::new(), false),
+        }
+    }
+
+    /// Bytes, and milliseconds since 1970.
+    pub fn stat(&self) -> (u64, u64) {
+        match self {
+            Reply::Stat { bytes, mtime_ms } => (*bytes, *mtime_ms),
+            _ => (0, 0),
         }
     }
 }
@@ -93,10 +108,22 @@ pub enum RadosError {
     Other(String),
 }
 
+/// A walk over the names of a pool's objects, in an order of the cluster's own.
+pub trait ObjectNames: Send {
+    /// The next names; `None` at the end. A page may be empty. Every object that is there during the whole walk is
+    /// among them, once. Names that are no UTF-8 are left out.
+    fn next_page(&mut self) -> impl Future<Output = Result<Option<Vec<String>>, RadosError>> + Send;
+}
+
 /// A RADOS cluster as one gateway sees it, and its clock.
 ///
 /// An operation whose future is dropped may still be carried out, and nothing bounds when, until the client is fenced.
 pub trait Rados: Send + Sync + 'static {
+    type Names: ObjectNames;
+
+    /// Begins a walk over the objects of a pool.
+    fn names(&self, pool: &str) -> impl Future<Output = Result<Self::Names, RadosError>> + Send;
+
     /// Carries out the steps on one object of a pool. The reply has one element for each step; those of an operation
     /// that changes the object are [`Reply::Nothing`].
     fn operate(

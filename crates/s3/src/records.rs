@@ -374,6 +374,9 @@ pub struct User {
     pub quota: Quota,
     #[serde(default)]
     pub rate_limit: RateLimit,
+    /// Policies as they were set, by their names.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub policies: BTreeMap<String, String>,
 }
 
 /// An access key.

@@ -40,6 +40,11 @@ pub struct Settings {
     /// Time for which a bucket's record and settings are remembered: after a change of settings by one gateway, others
     /// act on the former ones for so long.
     pub bucket_ttl_ms: u64,
+    /// Time for which an object of a pool of bytes has to be as it is before it counts as an orphan.
+    pub orphan_age_ms: u64,
+    /// Tails and places of older versions that a check of a pool remembers at once: it reads all heads once for each
+    /// such slice.
+    pub orphans_at_once: usize,
     /// Smallest part of an upload but the last.
     pub part_min_bytes: u64,
     /// Seconds that lifecycle rules take for a day, for tests; days end at midnight (UTC) without.
@@ -65,6 +70,8 @@ impl Default for Settings {
             garbage_ms: 300_000,
             dead_after_ms: 30_000,
             bucket_ttl_ms: 3000,
+            orphan_age_ms: 600_000,
+            orphans_at_once: 1_000_000,
             part_min_bytes: 5 << 20,
             lifecycle_day_s: None,
             master_keys: MasterKeys::default(),

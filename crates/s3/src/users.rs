@@ -7,6 +7,7 @@ use crate::rados::{Rados, RadosError, Step};
 use crate::records::{AccessKey, User, attr, to_bytes};
 use crate::store::Store;
 use bytes::Bytes;
+use s3rules::policy::{POLICY_BYTES_MAX, Policy, PolicyKind};
 
 /// The owner of what anonymous requests write; no user has this name.
 pub const ANONYMOUS: &str = "anonymous";
@@ -119,6 +120,34 @@ impl<R: Rados> Store<R> {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    /// Sets a policy of a user, in the place of one of the same name. Errors: `InvalidArgument` for a name that cannot
+    /// be one, and where all policies of the user would be too long together; `MalformedPolicy`.
+    pub async fn put_user_policy(&self, uid: &str, name: &str, text: &str) -> Result<(), Error> {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "+=,.@-_".contains(c);
+        if name.is_empty() || name.len() > 128 || !name.chars().all(is_plain) {
+            let rule = "a policy's name has 1 to 128 letters, digits and '+', '=', ',', '.', '@', '-', '_'";
+            return Err(Code::InvalidArgument.because(rule));
+        }
+        Policy::parse(text, PolicyKind::User, "")?;
+        let user = self.user(uid).await?;
+        let others = user.policies.iter().filter(|(other, _)| *other != name).map(|(_, text)| text.len());
+        if others.sum::<usize>() + text.len() > POLICY_BYTES_MAX {
+            let rule = format!("the policies of a user have at most {POLICY_BYTES_MAX} bytes together");
+            return Err(Code::InvalidArgument.because(rule));
+        }
+        self.change_user(uid, |user| drop(user.policies.insert(name.to_owned(), text.to_owned()))).await?;
+        Ok(())
+    }
+
+    /// Removes a policy of a user. Errors: `InvalidArgument` if there is none of this name.
+    pub async fn remove_user_policy(&self, uid: &str, name: &str) -> Result<(), Error> {
+        if !self.user(uid).await?.policies.contains_key(name) {
+            return Err(Code::InvalidArgument.because(format!("user '{uid}' has no policy '{name}'")));
+        }
+        self.change_user(uid, |user| drop(user.policies.remove(name))).await?;
+        Ok(())
     }
 
     /// Gives a user one more access key, as a pair of key and secret.

@@ -117,6 +117,63 @@ fn lifecycle_rules_are_carried_out() {
     }
 }
 
+/// Bytes that nothing names are found and removed; those of a gateway that died amid uploads are left to its sweep.
+#[test]
+fn bytes_that_nothing_names_are_found() {
+    if !clients_are_here(&["python3-boto3", "rados"]) {
+        return;
+    }
+    const DATA: &str = "nacre.s3.data";
+    let cluster = TestCluster::start("s3-orphans", 2);
+    let (access, secret) = user(&cluster, &["me"]);
+    let (first, mut second) = (gateway(&cluster, &[]), gateway(&cluster, &[]));
+    let other = second.endpoint.clone();
+    let words = [&first.endpoint, &other, &access, &secret].map(String::as_str);
+    session("s3_orphans.py", &words, &mut second, "cut_short");
+    let check = |flags: &[&str]| {
+        let said = cluster.nacre(&[&["s3", "bucket", "check", "--json"], flags].concat(), SHORT);
+        let found: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
+        (said.succeeded(), found["pools"][0].clone())
+    };
+    let empty = serde_json::json!([]);
+    let at_once = ["--orphan-age", "0", "--repair"];
+    let (is_right, pool) = check(&at_once);
+    assert!(is_right && pool["orphans"] == empty && pool["unlisted"] == empty, "{pool}");
+    assert!(pool["under_way"].as_u64() >= Some(4), "two bodies of two stripes or more: {pool}");
+    wait_until("the dead gateway is swept", SHUT_OUT_WITHIN, || check(&at_once).1["under_way"] == 0);
+    let objects = || {
+        let mut objects: Vec<String> = cluster.rados(&["-p", DATA, "ls"]).ok().lines().map(str::to_owned).collect();
+        objects.sort();
+        objects
+    };
+    let before = objects();
+    // Three stripes of 9 MiB, two and one of parts, two of the open upload's part, and two heads.
+    assert_eq!(before.len(), 10, "{before:?}");
+
+    let file = cluster.scratch("bytes");
+    std::fs::write(&file, "12345").expect("a file");
+    let file = file.to_str().expect("a path");
+    for name in ["t/dead.1/0", "v/dead.2", "something else"] {
+        cluster.rados(&["-p", DATA, "put", name, file]).ok();
+    }
+    let (is_right, pool) = check(&["--repair"]);
+    assert!(is_right && pool["orphans"] == empty && pool["young"] == 2 && pool["foreign"] == 1, "{pool}");
+    let (is_right, pool) = check(&["--orphan-age", "0"]);
+    assert!(!is_right && pool["orphan_bytes"] == 10, "{pool}");
+    assert_eq!(pool["orphans"], serde_json::json!(["t/dead.1/0", "v/dead.2"]));
+    let said = cluster.nacre(&["s3", "bucket", "check", "--fix", "--orphan-age", "0"], SHORT).ok();
+    assert!(said.contains("removed: t/dead.1/0 (5 bytes)") && said.contains("of which 2 (10 bytes)"), "{said}");
+    assert!(check(&at_once).0);
+    let mut expected = before;
+    expected.push("something else".into());
+    expected.sort();
+    assert_eq!(objects(), expected);
+    let mut command = Command::new(python());
+    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/python/s3_orphans.py")).arg("read");
+    command.args([&first.endpoint, &other, &access, &secret]);
+    assert_eq!(run(command, SHORT).ok(), "read\n");
+}
+
 /// Forms that boto3 has signed, and such as nobody has.
 #[test]
 fn forms_are_stored_as_they_were_signed() {
@@ -199,6 +256,31 @@ fn gateways_speak_tls() {
     let gateway = gateway_that_says(&cluster, &flags, File::create(&log).expect("a log").into());
     let said = python_with(&[&gateway.endpoint, folder, &access, &secret, &log]);
     assert!(said.ends_with("certificates_are_replaced\n"), "{said}");
+}
+
+/// Lines for requests, in AWS's form and as JSON, in a file that is moved meanwhile.
+#[test]
+fn requests_are_logged() {
+    if !clients_are_here(&["python3-boto3"]) {
+        return;
+    }
+    let cluster = TestCluster::start("s3-access-log", 2);
+    let (access, secret) = user(&cluster, &["me"]);
+    let logs = ["first.log", "second.log"].map(|name| cluster.scratch(name).to_str().expect("a path").to_owned());
+    let first = gateway(&cluster, &["--access-log", &logs[0]]);
+    let second = gateway(&cluster, &["--access-log", &logs[1], "--access-log-format", "json"]);
+    let mut command = Command::new(python());
+    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/python/s3_access_log.py"));
+    command.args([&first.endpoint, &second.endpoint, &logs[0], &logs[1], &second.process.0.id().to_string()]);
+    command.args([&access, &secret]);
+    let said = run(command, SESSION).ok();
+    assert!(said.ends_with("a_log_that_was_moved_is_opened_again\n"), "{said}");
+    let absent = cluster.scratch("nothing").join("log");
+    let mut command = Command::new(binary());
+    command.args(["s3", "serve", "--listen", "127.0.0.1:0", "--conf"]).arg(cluster.conf());
+    command.arg("--access-log").arg(&absent);
+    let refused = run(command, SHORT).failure();
+    assert!(refused.contains("cannot write") && refused.contains("nothing/log"), "{refused}");
 }
 
 /// Usage of buckets and users, and quotas and rate limits that bound it, at two gateways.

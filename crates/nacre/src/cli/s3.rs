@@ -47,6 +47,12 @@ pub struct S3Serve {
     /// File of master keys, made by 'nacre s3 master-key': objects are encrypted where clients or buckets ask for it.
     #[arg(long, value_name = "FILE")]
     pub master_key: Option<PathBuf>,
+    /// File to which a line is added for each request. It is opened again on SIGHUP, for those who rotate logs.
+    #[arg(long, value_name = "FILE")]
+    pub access_log: Option<PathBuf>,
+    /// Form of those lines: AWS's server access logs, or JSON.
+    #[arg(long, value_name = "FORMAT", default_value = "s3", requires = "access_log")]
+    pub access_log_format: LogFormat,
     /// Seconds that lifecycle rules take for a day, for tests: objects expire early.
     #[arg(long, value_name = "SECONDS", hide = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub lifecycle_day: Option<u32>,
@@ -55,6 +61,13 @@ pub struct S3Serve {
     pub supervised_by: Option<u32>,
     #[command(flatten)]
     pub target: Target,
+}
+
+/// Form of an access log.
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+pub enum LogFormat {
+    S3,
+    Json,
 }
 
 #[derive(Args, Debug)]
@@ -82,8 +95,50 @@ pub enum S3User {
     Quota(S3UserQuota),
     /// Show or set how many requests and bytes a minute a user may have at each gateway.
     Rate(S3UserRate),
+    /// Show, set and remove policies of users, which bind them beside those of buckets.
+    #[command(subcommand)]
+    Policy(S3UserPolicy),
     /// Remove a user who has no buckets.
     Rm(S3UserName),
+}
+
+#[derive(Subcommand, Debug)]
+pub enum S3UserPolicy {
+    /// Set a policy, in the place of one of the same name. Gateways follow within seconds.
+    Put(S3UserPolicyPut),
+    /// Print a policy.
+    Get(S3UserPolicyName),
+    /// List the names of a user's policies.
+    Ls(S3UserName),
+    /// Remove a policy.
+    Rm(S3UserPolicyName),
+}
+
+#[derive(Args, Debug)]
+pub struct S3UserPolicyName {
+    /// Name of the user.
+    #[arg(value_name = "UID")]
+    pub uid: String,
+    /// Name of the policy.
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    #[command(flatten)]
+    pub target: Target,
+}
+
+#[derive(Args, Debug)]
+pub struct S3UserPolicyPut {
+    /// Name of the user.
+    #[arg(value_name = "UID")]
+    pub uid: String,
+    /// Name of the policy.
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// File with the policy in AWS's language, without principals; '-' for standard input.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub target: Target,
 }
 
 #[derive(Args, Debug)]
@@ -163,7 +218,7 @@ pub enum S3Bucket {
     Quota(S3BucketQuota),
     /// Show or set how many requests and bytes a minute a bucket may have at each gateway.
     Rate(S3BucketRate),
-    /// Compare a bucket's index with its objects.
+    /// Compare a bucket's index with its objects; all buckets, and what lies in their pools, without a name.
     Check(S3BucketCheck),
 }
 
@@ -300,11 +355,19 @@ pub struct S3Rate {
 
 #[derive(Args, Debug)]
 pub struct S3BucketCheck {
+    /// The bucket. [default: all of them, and then every object of their pools: bytes that nothing names are found]
     #[arg(value_name = "BUCKET")]
-    pub bucket: String,
-    /// Write entries of the index that are wrong anew, from the objects, and counts from the index.
-    #[arg(long)]
+    pub bucket: Option<String>,
+    /// Write entries of the index that are wrong or missing anew, from the objects, and counts from the index; remove
+    /// bytes that nothing has named for ten minutes.
+    #[arg(long, visible_alias = "fix")]
     pub repair: bool,
+    /// For programs.
+    #[arg(long)]
+    pub json: bool,
+    /// Seconds in the place of ten minutes, for tests.
+    #[arg(long, value_name = "SECONDS", hide = true)]
+    pub orphan_age: Option<u32>,
     #[command(flatten)]
     pub target: Target,
 }

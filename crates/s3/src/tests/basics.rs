@@ -302,7 +302,7 @@ fn a_check_finds_entries_that_are_wrong_and_mends_them() {
         for key in ["a", "b", "c"] {
             store(&gateway, &bucket, key, key.as_bytes()).await;
         }
-        let right = gateway.check_bucket(&bucket, false).await.expect("a check");
+        let right = gateway.check_bucket(&bucket, false, |_| {}).await.expect("a check");
         assert_eq!((right.objects, right.bytes, right.ranges, right.wrong), (3, 3, 1, Vec::new()));
         // Heads change behind the index's back.
         let pool = gateway.settings().data_pool.clone();
@@ -319,11 +319,11 @@ fn a_check_finds_entries_that_are_wrong_and_mends_them() {
             other.bytes = "bytes7!".into();
         }
         for _ in 0..2 {
-            let found = gateway.check_bucket(&bucket, false).await.expect("a check");
+            let found = gateway.check_bucket(&bucket, false, |_| {}).await.expect("a check");
             assert_eq!(found.wrong, ["a", "b"]);
         }
-        assert_eq!(gateway.check_bucket(&bucket, true).await.expect("a check").wrong, ["a", "b"]);
-        let mended = gateway.check_bucket(&bucket, false).await.expect("a check");
+        assert_eq!(gateway.check_bucket(&bucket, true, |_| {}).await.expect("a check").wrong, ["a", "b"]);
+        let mended = gateway.check_bucket(&bucket, false, |_| {}).await.expect("a check");
         assert_eq!((mended.objects, mended.bytes, mended.wrong), (2, 8, Vec::new()));
     });
 }

@@ -4,6 +4,7 @@ mod basics;
 mod history;
 mod lifecycle;
 mod model;
+mod orphans;
 mod quotas;
 mod sealed;
 mod settings;
@@ -30,6 +31,8 @@ fn small() -> Settings {
         garbage_ms: 2000,
         dead_after_ms: 3000,
         bucket_ttl_ms: 400,
+        orphan_age_ms: 0,
+        orphans_at_once: 4,
         part_min_bytes: 20,
         lifecycle_day_s: Some(DAY_S),
         master_keys: MasterKeys::parse(&format!("first {}", types::base64::encode(&[1; 32]))).expect("a key"),

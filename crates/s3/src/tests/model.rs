@@ -6,8 +6,8 @@ use super::{bytes_of, open, user, wreckage};
 use crate::executor::Executor;
 use crate::memory::Memory;
 use crate::{
-    Bucket, BucketSettings, ByteRange, Conditions, Encryption, Error, PartRequest, PutRequest, Query, RadosError,
-    Store, Upload, Versioning, WantedPart, Whole,
+    Bucket, BucketSettings, ByteRange, Conditions, Encryption, Error, OrphanFound, PartRequest, PutRequest, Query,
+    RadosError, Store, Upload, Versioning, WantedPart, Whole,
 };
 use s3rules::tagging::{Tag, TagSet};
 use std::collections::BTreeMap;
@@ -86,8 +86,22 @@ impl Worker {
             11..15 => self.get(&bucket).await,
             15..17 => self.list(&bucket).await,
             17..19 => self.upload(&bucket).await,
+            _ if self.random(4) == 0 => self.check_pool().await,
             _ => self.other_bucket().await,
         }
+    }
+
+    /// Removes what nothing names, while others work: there is nothing of the kind, also where gateways have died.
+    async fn check_pool(&self) -> Result<(), Error> {
+        let pool = self.gateway.settings().data_pool.clone();
+        let mut found = Vec::new();
+        let tell = |finding| match finding {
+            OrphanFound::LookedAt(_) => {}
+            finding => found.push(finding),
+        };
+        let checked = self.gateway.check_pool(&pool, true, tell).await?;
+        assert_eq!((&found, checked.foreign), (&Vec::new(), 0));
+        Ok(())
     }
 
     /// A new value for a key, with its size.

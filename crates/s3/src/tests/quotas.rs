@@ -156,11 +156,11 @@ fn ranges_without_counts_are_counted() {
                 range.omap.insert(names::sum(), bytes::Bytes::from_static(wrong));
             }
         }
-        let found = gateway.check_bucket(&bucket, false).await.expect("a check");
+        let found = gateway.check_bucket(&bucket, false, |_| {}).await.expect("a check");
         assert_eq!((found.miscounted, found.wrong.len(), found.objects), (found.ranges, 0, 40));
         assert_ne!(stored(&gateway, &bucket).await, (bytes, 40), "a check alone mends nothing");
-        assert_eq!(gateway.check_bucket(&bucket, true).await.expect("a check").miscounted, found.ranges);
-        assert_eq!(gateway.check_bucket(&bucket, true).await.expect("a check").miscounted, 0);
+        assert_eq!(gateway.check_bucket(&bucket, true, |_| {}).await.expect("a check").miscounted, found.ranges);
+        assert_eq!(gateway.check_bucket(&bucket, true, |_| {}).await.expect("a check").miscounted, 0);
         assert_eq!(stored(&gateway, &bucket).await, (bytes, 40));
     });
 }
