@@ -85,14 +85,21 @@ fn serve(options: &cli::S3Serve) -> Result<()> {
         };
         let (address, scheme) = (server.address()?, server.scheme());
         tracing::info!("session {} listens on {address}", store.session());
-        println!("{scheme}://{address}");
-        if let Some(address) = server.sites_address()? {
-            println!("web sites: {scheme}://{address}");
-        }
+        let sites = server.sites_address()?.map(|address| format!("web sites: {scheme}://{address}\n"));
+        say_once(&format!("{scheme}://{address}\n{}", sites.unwrap_or_default()));
         server.run(stop).await?;
         store.close().await?;
         Ok(())
     })
+}
+
+/// Prints `words`. A reader that has gone, or is gone by now, does not matter to a gateway, which serves others.
+fn say_once(words: &str) {
+    use std::io::Write;
+    let mut out = std::io::stdout().lock();
+    if let Err(why) = out.write_all(words.as_bytes()).and_then(|()| out.flush()) {
+        tracing::info!("nobody reads standard output: {why}");
+    }
 }
 
 /// Opens the log of requests, and from then on again at each SIGHUP.

@@ -2,7 +2,8 @@
 
 use cluster_tests::{Killed, TestCluster, binary, clients_are_here, python, run, wait_until};
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -319,6 +320,27 @@ fn buckets_are_web_sites() {
     command.args([&gateway.endpoint, &format!("http://{sites}"), &access, &secret]);
     let said = run(command, SESSION).ok();
     assert!(said.ends_with("sites_have_a_port\n"), "{said}");
+    is_served_by_one_that_nobody_reads(&cluster);
+}
+
+/// A gateway serves, though whoever started it has closed its standard output.
+fn is_served_by_one_that_nobody_reads(cluster: &TestCluster) {
+    let [port, sites] = [(); 2].map(|()| format!("127.0.0.1:{}", cluster.spare_port()));
+    let mut command = Command::new(binary());
+    command.args(["s3", "serve", "--listen", &port, "--conf"]).arg(cluster.conf());
+    command.args(["--website-domain", "web.test", "--website-listen", &sites]);
+    let mut gateway = Killed(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("it starts"));
+    drop(gateway.0.stdout.take());
+    // Connections are taken before it has said where it listens, and answered afterwards only.
+    let mut answer = String::new();
+    let mut ask = || {
+        let mut stream = TcpStream::connect(&port)?;
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: s3\r\nConnection: close\r\n\r\n")?;
+        stream.read_to_string(&mut answer)
+    };
+    wait_until("it answers", SHORT, || ask().is_ok_and(|read| read > 0));
+    assert!(answer.starts_with("HTTP/1.1 "), "{answer}");
+    assert!(gateway.0.try_wait().expect("it can be asked").is_none(), "it ended");
 }
 
 /// Requests of an owner, another user and nobody, by policies and lists; settings of buckets; another gateway.
