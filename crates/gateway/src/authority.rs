@@ -27,6 +27,9 @@ struct Known {
     user: Arc<User>,
 }
 
+/// A user as it was read, and its policies.
+type JudgedUser = (Arc<User>, Arc<Vec<Policy>>);
+
 /// Looks up keys, users and policies.
 pub(crate) struct Authority {
     pub gateway: Gateway,
@@ -37,7 +40,7 @@ pub(crate) struct Authority {
     /// Policies that were read, by the bucket's id, with the revision of its settings.
     policies: Mutex<BTreeMap<String, (u64, Arc<Policy>)>>,
     /// Policies of users that were read, by the user's name, with the record that has them.
-    user_policies: Mutex<BTreeMap<String, (Arc<User>, Arc<Vec<Policy>>)>>,
+    user_policies: Mutex<BTreeMap<String, JudgedUser>>,
 }
 
 fn denied(why: &str) -> S3Error {
