@@ -8,7 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -16,6 +16,8 @@ use std::time::Duration;
 
 /// Lines that wait to be written.
 const WAITING_MAX: usize = 10_000;
+/// Bytes of lines that wait.
+const WAITING_BYTES_MAX: usize = 16 << 20;
 /// Bytes that are written at once.
 const BATCH_BYTES: usize = 64 << 10;
 /// Time after which the thread looks if it is to open the file again.
@@ -37,6 +39,8 @@ struct Shared {
     reopen: AtomicBool,
     /// Lines that were left out, because too many waited.
     lost: AtomicU64,
+    /// Bytes of lines that wait.
+    waiting_bytes: AtomicUsize,
 }
 
 /// A log of requests. Lines are written when it is dropped at the latest.
@@ -69,8 +73,13 @@ impl AccessLog {
             AccessLogFormat::Json => line.to_json(),
         };
         text.push('\n');
-        let taken = self.lines.as_ref().map(|lines| lines.try_send(text.into_bytes()));
+        let bytes = text.len();
+        let waiting = self.shared.waiting_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let has_room = waiting + bytes <= WAITING_BYTES_MAX;
+        let lines = self.lines.as_ref().filter(|_| has_room);
+        let taken = lines.map(|lines| lines.try_send(text.into_bytes()));
         if !matches!(taken, Some(Ok(()))) {
+            self.shared.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
             self.shared.lost.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -105,21 +114,27 @@ impl Writing {
             let mut batch = match waiting.recv_timeout(LOOK_EVERY) {
                 Ok(line) => line,
                 Err(RecvTimeoutError::Timeout) => Vec::new(),
-                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Disconnected) => break,
             };
             while batch.len() < BATCH_BYTES
                 && let Ok(line) = waiting.try_recv()
             {
                 batch.extend_from_slice(&line);
             }
+            self.shared.waiting_bytes.fetch_sub(batch.len(), Ordering::Relaxed);
             self.follow();
             if !batch.is_empty() {
                 self.write(&batch);
             }
-            let lost = self.shared.lost.swap(0, Ordering::Relaxed);
-            if lost > 0 {
-                tracing::warn!("{lost} requests are missing in {}: it was too slow", self.path.display());
-            }
+            self.tell_lost();
+        }
+        self.tell_lost();
+    }
+
+    fn tell_lost(&self) {
+        let lost = self.shared.lost.swap(0, Ordering::Relaxed);
+        if lost > 0 {
+            tracing::warn!("{lost} requests are missing in {}: it was too slow", self.path.display());
         }
     }
 
@@ -190,9 +205,20 @@ mod tests {
     #[test]
     fn lines_that_cannot_be_written_are_left_out() {
         let log = AccessLog::open(Path::new("/dev/full"), AccessLogFormat::S3).expect("a device");
-        for id in 0..30_000 {
-            log.write(&line(id));
-        }
+        (0..100).for_each(|id| log.write(&line(id)));
         drop(log);
+        // A pipe that nobody reads.
+        let path = std::env::temp_dir().join(format!("gateway-access-log-pipe-{}", std::process::id()));
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().expect("it starts").success());
+        let mut reader = OpenOptions::new().read(true).write(true).open(&path).expect("a pipe");
+        let log = AccessLog::open(&path, AccessLogFormat::S3).expect("a pipe");
+        let long = LogLine { user_agent: Some("a".repeat(60_000)), ..LogLine::default() };
+        (0..20_000).for_each(|_| log.write(&long));
+        let held = log.shared.waiting_bytes.load(Ordering::Relaxed);
+        assert!(held <= WAITING_BYTES_MAX, "{held} bytes wait");
+        assert!(log.shared.lost.load(Ordering::Relaxed) > 0, "all lines have room");
+        std::thread::spawn(move || std::io::copy(&mut reader, &mut std::io::sink()));
+        drop(log);
+        std::fs::remove_file(&path).expect("it is there");
     }
 }

@@ -17,6 +17,9 @@ const HIDDEN: [&str; 6] = [
     "sse-customer-key",
 ];
 
+/// Bytes that a line has of a text which a client chooses.
+const TEXT_BYTES_MAX: usize = 4096;
+
 /// A request and its answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct LogLine {
@@ -88,8 +91,14 @@ fn or_dash<T: ToString>(value: Option<T>) -> String {
     value.map(|value| value.to_string()).filter(|text| !text.is_empty()).unwrap_or_else(|| "-".into())
 }
 
+/// The begin of a text that clients choose.
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]
+}
+
 /// A text for between quotes: no quote, backslash or control character is left in it.
 fn quotable(text: &str) -> String {
+    let text = cut(text);
     let is_plain = |c: char| (' '..='~').contains(&c) && c != '"' && c != '\\';
     text.chars().map(|c| if is_plain(c) { c.to_string() } else { percent_encode(&c.to_string(), "") }).collect()
 }
@@ -100,7 +109,7 @@ fn quoted(text: Option<&String>) -> String {
 
 /// A word: no blank is left in it.
 fn word(text: Option<&String>) -> String {
-    or_dash(text.map(|text| percent_encode(text, "/:@$+=,")))
+    or_dash(text.map(|text| percent_encode(cut(text), "/:@$+=,")))
 }
 
 /// `06/Feb/2019:00:00:38 +0000`.
@@ -181,9 +190,24 @@ pub(crate) fn shown_address(address: &str) -> String {
     let shown = query.split('&').map(|pair| {
         let name = pair.split_once('=').map_or(pair, |(name, _)| name);
         let decoded = percent_decode(name).unwrap_or_else(|| name.to_owned()).to_ascii_lowercase();
-        if HIDDEN.contains(&decoded.trim()) { format!("{name}=hidden") } else { pair.to_owned() }
+        if HIDDEN.contains(&decoded.trim()) || holds_secret(pair) { format!("{name}=hidden") } else { pair.to_owned() }
     });
     format!("{path}?{}", shown.collect::<Vec<_>>().join("&"))
+}
+
+/// True if a part of a query is an address itself, with a secret in its query.
+fn holds_secret(pair: &str) -> bool {
+    let mut text = pair.to_ascii_lowercase();
+    for _ in 0..3 {
+        if HIDDEN.iter().any(|name| text.contains(&format!("?{name}=")) || text.contains(&format!("&{name}="))) {
+            return true;
+        }
+        match percent_decode(&text) {
+            Some(decoded) if decoded != text => text = decoded.to_ascii_lowercase(),
+            _ => return false,
+        }
+    }
+    false
 }
 
 /// The id of the version that a request names.
@@ -360,6 +384,8 @@ mod tests {
             ("https://s3.test/b/k?X-Amz-Security-Token=t", "https://s3.test/b/k?X-Amz-Security-Token=hidden"),
             ("/b?x-amz-server-side-encryption-customer-key=k", "/b?x-amz-server-side-encryption-customer-key=hidden"),
             ("/b?Signature", "/b?Signature=hidden"),
+            ("https://v/?file=https%3A%2F%2Fs3%2Fk%3Fa%3D1%26X-Amz-Signature%3Dabc&x=1", "https://v/?file=hidden&x=1"),
+            ("https://v/?file=https%3A%2F%2Fs3%2Fk%3Fa%3D1", "https://v/?file=https%3A%2F%2Fs3%2Fk%3Fa%3D1"),
         ] {
             assert_eq!(shown_address(address), shown);
         }

@@ -99,7 +99,9 @@ impl Signed {
         let value = |wanted: &str| only(query.iter().filter(|(name, _)| name == wanted).map(|(_, value)| value));
         let is_address = query.iter().any(|(name, _)| name == "Signature");
         let (access_key, signature, time) = if is_address {
-            let signature = percent_decoded(value("Signature")?)?;
+            let signature = value("Signature")?;
+            // One that cannot be decoded is wrong, and must not be left to a comparison that tells how far it is right.
+            let signature = percent_decoded(signature).unwrap_or_else(|| signature.clone());
             (value("AWSAccessKeyId")?.clone(), signature, value("Expires").cloned()?)
         } else {
             let (access_key, signature) =
@@ -250,6 +252,10 @@ mod tests {
         let found = signed(None, Method::GET, &format!("/quotes/nelson?acl&{query}"), &headers).expect("it is signed");
         assert_eq!((found.text.as_str(), found.access_key.as_str()), (text, "AK"));
         assert!(found.is_right(SECRET));
+        let cut = &escaped[..20];
+        let address = format!("/quotes/nelson?Expires=1141889120&AWSAccessKeyId=AK&Signature={cut}%25zz");
+        let found = signed(None, Method::GET, &address, &headers).expect("it is signed, and wrongly");
+        assert!(!found.is_right(SECRET));
         for wrong in ["", "AAAA", "not base64"] {
             assert!(
                 !Signed { signature: wrong.into(), ..signed(None, Method::GET, "/b", &headers).expect("signed") }

@@ -9,6 +9,10 @@ use client::Cluster;
 use gateway::{DATA_POOL, Link, META_POOL};
 use s3::{Settings, Store};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// Time between signs of life. A gateway takes a session for dead whose last one was 30 s ago.
+const BEAT_EVERY: Duration = Duration::from_secs(5);
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -66,8 +70,24 @@ fn with_session(
 ) -> Result<()> {
     with_cluster(target, async |cluster| {
         let store = open(&cluster, make, settings).await?;
-        let outcome = work(&store).await;
-        store.close().await?;
-        outcome
+        let outcome = tokio::select! {
+            outcome = work(&store) => outcome,
+            lost = living(&store) => Err(lost),
+        };
+        let closed = store.close().await;
+        outcome?;
+        Ok(closed?)
     })
+}
+
+/// Shows that the session lives, for which a gateway would take it for dead otherwise. Ends if one did.
+async fn living(store: &Store<Link>) -> anyhow::Error {
+    loop {
+        match store.beat().await {
+            Ok(()) => {}
+            Err(error @ s3::Error::Rados(s3::RadosError::Fenced)) => return error.into(),
+            Err(error) => tracing::warn!("cannot show a sign of life: {error}"),
+        }
+        tokio::time::sleep(BEAT_EVERY).await;
+    }
 }

@@ -124,9 +124,9 @@ impl RotatingSecrets {
 
     /// Has all secrets end together: [`RotatingSecrets::rotate`] makes new ones in place of all at `end`, as
     /// [`RotatingSecrets::replace`] does at once. Tickets that are given meanwhile end with them. True if it changed
-    /// anything: secrets that end together keep their time.
+    /// anything: secrets that end together by then keep their time.
     pub fn end_at(&mut self, end: Utime) -> bool {
-        let changes = !self.end_together();
+        let changes = !self.end_together() || self.secrets.values().any(|secret| secret.expires > end);
         if changes {
             self.secrets.values_mut().for_each(|secret| secret.expires = end);
         }
@@ -306,6 +306,9 @@ mod tests {
         assert_eq!(secrets.settle_until(at(9_900), pause), Some(at(9_960)));
         let before = secrets.clone();
         assert!(secrets.end_at(end) && !secrets.end_at(at(10_070)), "it is said once");
+        let mut endless = secrets.clone();
+        endless.secrets.values_mut().for_each(|secret| secret.expires = Utime { sec: u32::MAX, nsec: 0 });
+        assert!(endless.end_at(end) && endless.is_due(end), "secrets without an end get one");
         assert!(!secrets.rotate(at(10_060), HOUR, KeyKind::Aes256k, &mut seeded(3)));
         assert_eq!((secrets.range(), secrets.current().unwrap().1.expires), (before.range(), end));
         assert!(secrets.rotate(end, HOUR, KeyKind::Aes256k, &mut seeded(3)));
