@@ -24,15 +24,15 @@ fn put(options: &S3UserPolicyPut) -> Result<()> {
         std::fs::read_to_string(&options.file).with_context(|| format!("cannot read {}", options.file.display()))?
     };
     with_store(&options.target, false, async |store| {
-        Ok(store.put_user_policy(&options.uid, &options.name, text.trim()).await?)
+        Ok(store.put_user_policy(&options.uid, &options.policy, text.trim()).await?)
     })
 }
 
 fn get(options: &S3UserPolicyName) -> Result<()> {
     with_store(&options.target, false, async |store| {
-        match store.user(&options.uid).await?.policies.get(&options.name) {
+        match store.user(&options.uid).await?.policies.get(&options.policy) {
             Some(text) => println!("{text}"),
-            None => bail!("user '{}' has no policy '{}'", options.uid, options.name),
+            None => bail!("user '{}' has no policy '{}'", options.uid, options.policy),
         }
         Ok(())
     })
@@ -48,5 +48,7 @@ fn ls(options: &S3UserName) -> Result<()> {
 }
 
 fn rm(options: &S3UserPolicyName) -> Result<()> {
-    with_store(&options.target, false, async |store| Ok(store.remove_user_policy(&options.uid, &options.name).await?))
+    with_store(&options.target, false, async |store| {
+        Ok(store.remove_user_policy(&options.uid, &options.policy).await?)
+    })
 }

@@ -121,7 +121,7 @@ pub struct S3UserPolicyName {
     pub uid: String,
     /// Name of the policy.
     #[arg(value_name = "NAME")]
-    pub name: String,
+    pub policy: String,
     #[command(flatten)]
     pub target: Target,
 }
@@ -133,7 +133,7 @@ pub struct S3UserPolicyPut {
     pub uid: String,
     /// Name of the policy.
     #[arg(value_name = "NAME")]
-    pub name: String,
+    pub policy: String,
     /// File with the policy in AWS's language, without principals; '-' for standard input.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,

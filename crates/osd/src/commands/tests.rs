@@ -290,7 +290,11 @@ fn each_option_that_is_said_to_have_an_effect_sets_something() {
         let mut settings = new_settings(OsdId(3));
         assert_eq!(tuned::Tuned::by(&config, &settings), default);
         let option = control::options::find(name).unwrap();
-        let other = if option.default_for(true) == "true" { "false" } else { "5" };
+        let other = match option.default_for(true).as_str() {
+            "true" => "false",
+            "false" => "true",
+            _ => "5",
+        };
         let change = settings.set(name, other).unwrap();
         assert!(change.contains(&format!("'{other}")) && !change.contains("not observed"), "{change}");
         assert_ne!(tuned::Tuned::by(&config, &settings), default, "{name}");
