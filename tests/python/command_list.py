@@ -238,7 +238,10 @@ def prepare(asker):
     wait_until_quiet(asker)
     number = asker.cluster.pool_lookup("listed")
     weight = next(node["crush_weight"] for node in read("osd tree")["nodes"] if node["name"] == "osd.0")
-    return {"{pg}": f"{number}.0", "{pool}": str(number), "{weight}": str(weight)}
+    groups = read("pg dump pgs_brief")["pg_stats"]
+    # Which OSDs lead no group depends on the order in which they have started.
+    leader = next(group["acting_primary"] for group in groups if group["pgid"] == f"{number}.0")
+    return {"{pg}": f"{number}.0", "{pool}": str(number), "{weight}": str(weight), "{leader}": str(leader)}
 
 
 def wait_until_quiet(asker):
