@@ -3,6 +3,7 @@
 use crate::byte_size::ByteSize;
 use anyhow::{Context, Result, bail};
 use client::Cluster;
+use report::{Cell, Column, Table};
 use serde_json::{Value, json};
 
 /// Characters of a bar.
@@ -174,33 +175,23 @@ impl OsdStarts {
     }
 }
 
-/// One line per pool, from the output of `df` in JSON.
-pub fn pool_table(df: &Value) -> String {
-    let mut rows = vec![["POOL", "ID", "OBJECTS", "STORED", "USED", "AVAILABLE"].map(String::from)];
+/// One line per pool, from the output of `df` in JSON. Empty if there is no pool.
+pub fn pool_table(df: &Value, width: usize) -> String {
+    let numbers = ["id", "objects", "stored", "used", "available"].map(|heading| Column::number(heading, ""));
+    let mut table = Table::new("pools", "", [Column::text("pool")].into_iter().chain(numbers).collect());
     for pool in df["pools"].as_array().into_iter().flatten() {
         let number = |key: &str| pool["stats"][key].as_u64().unwrap_or(0);
-        rows.push([
-            pool["name"].as_str().unwrap_or_default().to_owned(),
-            pool["id"].to_string(),
-            number("objects").to_string(),
-            ByteSize(number("stored")).to_string(),
-            ByteSize(number("bytes_used")).to_string(),
-            ByteSize(number("max_avail")).to_string(),
+        let size = |key: &str| Cell::Text(ByteSize(number(key)).to_string());
+        table.push(vec![
+            Cell::text(pool["name"].as_str().unwrap_or_default()),
+            Cell::Text(pool["id"].to_string()),
+            Cell::Count(number("objects")),
+            size("stored"),
+            size("bytes_used"),
+            size("max_avail"),
         ]);
     }
-    if rows.len() == 1 {
-        return String::new();
-    }
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..rows[0].len()).map(width).collect();
-    let line = |row: &[String; 6]| {
-        let cells = row.iter().enumerate().map(|(i, cell)| match i {
-            0 => format!("{cell:<0$}", widths[0]),
-            _ => format!("{cell:>0$}", widths[i]),
-        });
-        cells.collect::<Vec<_>>().join("  ") + "\n"
-    };
-    rows.iter().map(line).collect()
+    if table.is_empty() { String::new() } else { table.to_text(width) }
 }
 
 #[cfg(test)]
@@ -266,10 +257,10 @@ mod tests {
     #[test]
     fn pools_line_up() {
         let stats = json!({"objects": 12, "stored": 5_000_000, "bytes_used": 15_000_000, "max_avail": 1u64 << 40});
-        let table = pool_table(&json!({"pools": [{"name": "photos", "id": 1, "stats": stats}]}));
+        let table = pool_table(&json!({"pools": [{"name": "photos", "id": 1, "stats": stats}]}), 100);
         let lines: Vec<&str> = table.lines().collect();
-        assert_eq!(lines.len(), 2);
-        assert!(lines[0].len() == lines[1].len() && lines[1].ends_with("1 TiB"), "{table}");
-        assert_eq!(pool_table(&json!({"pools": []})), "");
+        assert_eq!(lines.len(), 3, "headings, a rule and a pool: {table}");
+        assert!(lines[0].len() == lines[2].len() && lines[2].ends_with("1 TiB"), "{table}");
+        assert_eq!(pool_table(&json!({"pools": []}), 100), "");
     }
 }

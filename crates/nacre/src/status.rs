@@ -62,7 +62,7 @@ pub fn run(options: &cli::Status) -> Result<u8> {
             if !stopped.is_empty() {
                 println!("stopped  {} (no process; logs are in {})", stopped.join(", "), layout.log_dir().display());
             }
-            let table = pool_table(&df);
+            let table = pool_table(&df, crate::pages::width());
             if !table.is_empty() {
                 print!("\n{table}");
             }

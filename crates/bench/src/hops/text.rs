@@ -1,27 +1,26 @@
 //! Hops as text for people.
 
-use super::{Breakdown, Member, OpHops};
+use super::{Breakdown, HopRow, Member, OpHops};
+use report::{Cell, Column, Table};
 use std::fmt::Write;
 
+/// Columns of a terminal. Tables of hops are narrower.
+const COLUMNS: usize = 100;
 /// Length of the longest bar, in characters.
 const BAR: usize = 40;
 /// Smallest width of a hop's name, in characters.
 const NAME: usize = 13;
 
-/// A table of hops: median, 99th percentile and share of the whole.
+/// Tables of hops: median, 99th percentile and share of the whole.
 pub fn breakdown_table(breakdown: &Breakdown) -> String {
-    let mut text = format!("  {:<22}{:>10}{:>10}{:>9}\n", "hop", "median us", "p99 us", "share");
-    for row in &breakdown.rows {
-        line(&mut text, &row.hop, row.median_us, row.p99_us, Some(row.share));
-    }
-    line(&mut text, "all", breakdown.median_us, breakdown.p99_us, None);
+    let mut hops = table("hops", &breakdown.rows);
+    hops.push(cells("all", breakdown.median_us, breakdown.p99_us, 1.0));
+    let mut text = indented(&hops);
     if let Some(last) = &breakdown.last_member
         && !last.rows.is_empty()
     {
         text += "  of the other members, the last one's part:\n";
-        for row in &last.rows {
-            line(&mut text, &format!("  {}", row.hop), row.median_us, row.p99_us, Some(row.share));
-        }
+        text += &indented(&table("last-member", &last.rows));
     }
     if let Some(last) = &breakdown.last_member
         && !last.times.is_empty()
@@ -37,9 +36,19 @@ pub fn breakdown_table(breakdown: &Breakdown) -> String {
     text
 }
 
-fn line(text: &mut String, name: &str, median: u64, p99: u64, share: Option<f64>) {
-    let share = share.map(|share| format!("{:>7.1} %", share * 100.0)).unwrap_or_default();
-    let _ = writeln!(text, "  {name:<22}{median:>10}{p99:>10}{share}");
+fn table(name: &str, rows: &[HopRow]) -> Table {
+    let columns = [Column::text("hop"), Column::number("median", "us"), Column::number("p99", "us")];
+    let mut table = Table::new(name, "", columns.into_iter().chain([Column::number("share", "")]).collect());
+    rows.iter().for_each(|row| table.push(cells(&row.hop, row.median_us, row.p99_us, row.share)));
+    table
+}
+
+fn cells(name: &str, median_us: u64, p99_us: u64, share: f64) -> Vec<Cell> {
+    vec![Cell::text(name), Cell::Count(median_us), Cell::Count(p99_us), Cell::Percent(share * 100.0)]
+}
+
+fn indented(table: &Table) -> String {
+    table.to_text(COLUMNS).lines().map(|line| format!("  {line}\n")).collect()
 }
 
 /// The course of one operation: a line per hop, and one per member that told its part.
