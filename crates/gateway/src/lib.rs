@@ -44,6 +44,6 @@ mod tls;
 mod uploads;
 
 pub use access_log::{AccessLog, AccessLogFormat};
-pub use link::{DATA_POOL, Link, META_POOL, open};
+pub use link::{DATA_POOL, Link, META_POOL, beating, open};
 pub use server::{Server, ServerError};
 pub use tls::{Certificates, TlsError};

@@ -18,6 +18,8 @@ const GATEWAYS: &str = "gateways";
 /// Seconds for which a gateway that was taken for dead stays shut out: a month. A machine that sleeps longer notices by
 /// its clock that it was dead.
 const FENCE_S: u32 = 30 * 86_400;
+/// Interval of signs of life.
+const BEAT_EVERY: Duration = Duration::from_secs(5);
 
 /// The connection of one gateway. Its client may not have a time limit for operations, because one that has run out may
 /// still be carried out.
@@ -33,6 +35,18 @@ pub struct Link {
 pub async fn open(cluster: Cluster, session: String, settings: Settings) -> Result<Arc<Store<Link>>, s3::Error> {
     let link = Link::new(cluster, &settings.meta_pool).await.map_err(|e| s3::Error::Rados(failure(&e)))?;
     Store::open(link, session, settings).await
+}
+
+/// Shows again and again that a session lives, for which others would take it for dead otherwise. Ends if one did.
+pub async fn beating(store: &Store<Link>) {
+    loop {
+        match store.beat().await {
+            Ok(()) => {}
+            Err(s3::Error::Rados(RadosError::Fenced)) => return,
+            Err(error) => tracing::warn!("cannot show a sign of life: {error}"),
+        }
+        tokio::time::sleep(BEAT_EVERY).await;
+    }
 }
 
 impl Link {

@@ -6,6 +6,7 @@
 use http::{HeaderMap, Method, Uri};
 use s3rules::{UnixMillis, percent_decode, percent_encode};
 use serde_json::json;
+use std::collections::BTreeSet;
 
 /// Names in queries whose values are hidden, in lower case.
 const HIDDEN: [&str; 6] = [
@@ -21,7 +22,7 @@ const HIDDEN: [&str; 6] = [
 const TEXT_BYTES_MAX: usize = 4096;
 
 /// A request and its answer.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct LogLine {
     pub time: UnixMillis,
     pub request_id: String,
@@ -55,36 +56,6 @@ pub(crate) struct LogLine {
     pub host: Option<String>,
     /// Version of TLS: `1.2`, `1.3`.
     pub tls: Option<&'static str>,
-}
-
-impl Default for LogLine {
-    fn default() -> LogLine {
-        LogLine {
-            time: UnixMillis(0),
-            request_id: String::new(),
-            host_id: String::new(),
-            remote: String::new(),
-            requester: None,
-            bucket_owner: None,
-            bucket: None,
-            key: None,
-            version: None,
-            operation: String::new(),
-            request: String::new(),
-            status: None,
-            error: None,
-            sent: 0,
-            received: 0,
-            object_size: None,
-            total_ms: 0,
-            turn_around_ms: None,
-            referrer: None,
-            user_agent: None,
-            signature: None,
-            host: None,
-            tls: None,
-        }
-    }
 }
 
 fn or_dash<T: ToString>(value: Option<T>) -> String {
@@ -199,7 +170,11 @@ pub(crate) fn shown_address(address: &str) -> String {
 fn holds_secret(pair: &str) -> bool {
     let mut text = pair.to_ascii_lowercase();
     for _ in 0..3 {
-        if HIDDEN.iter().any(|name| text.contains(&format!("?{name}=")) || text.contains(&format!("&{name}="))) {
+        let bytes = text.as_bytes();
+        let is_in_query = |(at, name): (usize, &str)| {
+            at > 0 && matches!(bytes[at - 1], b'?' | b'&') && bytes.get(at + name.len()) == Some(&b'=')
+        };
+        if HIDDEN.iter().any(|name| text.match_indices(name).any(is_in_query)) {
             return true;
         }
         match percent_decode(&text) {
@@ -282,8 +257,6 @@ impl Operation<'_> {
     /// The operation as AWS calls it.
     pub fn name(&self) -> String {
         let Operation { method, has_bucket, has_key, .. } = *self;
-        let query = self.uri.query().unwrap_or_default();
-        let has = |wanted: &str| pairs(query).any(|(name, _)| name == wanted);
         if self.is_site {
             return format!("WEBSITE.{method}.OBJECT");
         }
@@ -293,6 +266,8 @@ impl Operation<'_> {
         if self.is_form {
             return "REST.POST.OBJECT".into();
         }
+        let names: BTreeSet<String> = pairs(self.uri.query().unwrap_or_default()).map(|(name, _)| name).collect();
+        let has = |wanted: &str| names.contains(wanted);
         let is_copy = *method == Method::PUT && self.headers.contains_key("x-amz-copy-source");
         let verb = if is_copy { "COPY" } else { method.as_str() };
         let found = |names: &[(&str, &'static str)]| names.iter().find(|(name, _)| has(name)).map(|(_, about)| *about);

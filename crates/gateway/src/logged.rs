@@ -109,7 +109,7 @@ impl Logged {
             let is_form = is_form(method, headers);
             let operation = Operation { method, uri, headers, has_bucket, has_key: is_of_object, is_site, is_form };
             let address = uri.path_and_query().map_or(uri.path(), |address| address.as_str());
-            let path = || s3rules::percent_decode(&uri.path().trim_start_matches('/').replace('+', "%2B"));
+            let path = || s3rules::percent_decode_path(uri.path().trim_start_matches('/'));
             let line = LogLine {
                 time: now(),
                 request_id: id.clone(),

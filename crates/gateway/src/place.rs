@@ -21,8 +21,7 @@ impl Place {
     /// request is about no bucket, or its path is not percent-encoded UTF-8.
     pub fn of(domain: Option<&Domain>, headers: &HeaderMap, uri: &Uri) -> Option<Place> {
         let host = headers.get(http::header::HOST).and_then(|host| host.to_str().ok());
-        // In a path a plus sign stands for itself.
-        let path = s3rules::percent_decode(&uri.path().replace('+', "%2B"))?;
+        let path = s3rules::percent_decode_path(uri.path())?;
         let path = path.strip_prefix('/').unwrap_or(&path);
         let some = |key: &str| Some(key.to_owned()).filter(|key| !key.is_empty());
         if let Some(bucket) = domain.zip(host).and_then(|(domain, host)| domain.bucket_of_host(host)) {

@@ -6,6 +6,7 @@ use crate::place::Domain;
 use aws_lc_rs::hmac;
 use http::header::{AUTHORIZATION, HOST};
 use http::{HeaderMap, HeaderName, Method, Uri};
+use s3rules::percent_decode_path;
 use s3s::{S3Error, S3ErrorCode, S3Result};
 
 /// Names of queries that are signed, in their order.
@@ -100,8 +101,9 @@ impl Signed {
         let is_address = query.iter().any(|(name, _)| name == "Signature");
         let (access_key, signature, time) = if is_address {
             let signature = value("Signature")?;
-            // One that cannot be decoded is wrong, and must not be left to a comparison that tells how far it is right.
-            let signature = percent_decoded(signature).unwrap_or_else(|| signature.clone());
+            // It was encoded twice. One that cannot be decoded is wrong, and goes to the same comparison in constant
+            // time.
+            let signature = percent_decode_path(signature).unwrap_or_else(|| signature.clone());
             (value("AWSAccessKeyId")?.clone(), signature, value("Expires").cloned()?)
         } else {
             let (access_key, signature) =
@@ -144,11 +146,6 @@ impl Signed {
         let tag = types::base64::decode(&self.signature);
         tag.is_some_and(|tag| hmac::verify(&key, self.text.as_bytes(), &tag).is_ok())
     }
-}
-
-/// Decodes a signature that was encoded twice: in it a plus sign stands for itself.
-fn percent_decoded(text: &str) -> Option<String> {
-    s3rules::percent_decode(&text.replace('+', "%2B"))
 }
 
 /// The headers that are signed, a line for each name in the order of names.

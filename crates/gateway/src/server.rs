@@ -8,6 +8,7 @@ use crate::convert::{Gateway, now};
 use crate::dates;
 use crate::documents::{Documents, add_headers, cors_headers, preflight};
 use crate::encryption::mark_keys;
+use crate::link::beating;
 use crate::logged::{Logged, LoggedBody, Numbers};
 use crate::notes::NOTES;
 use crate::place::{Domain, Place};
@@ -35,8 +36,6 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 
-/// Interval of signs of life.
-const BEAT_EVERY: Duration = Duration::from_secs(5);
 /// Interval of the other work beside requests.
 const TEND_EVERY: Duration = Duration::from_secs(5);
 /// Interval of looks for rounds by lifecycle rules that are due.
@@ -419,19 +418,8 @@ async fn beside_requests(gateway: Gateway, certificates: Option<Arc<Certificates
     };
     tokio::select! {
         never = followed => match never {},
-        error = beating(gateway.clone()) => error,
-        error = tending(gateway) => error,
-    }
-}
-
-async fn beating(gateway: Gateway) -> ServerError {
-    loop {
-        match gateway.beat().await {
-            Ok(()) => {}
-            Err(s3::Error::Rados(s3::RadosError::Fenced)) => return ServerError::TakenForDead,
-            Err(error) => tracing::warn!("cannot show a sign of life: {error}"),
-        }
-        tokio::time::sleep(BEAT_EVERY).await;
+        () = beating(&gateway) => ServerError::TakenForDead,
+        error = tending(gateway.clone()) => error,
     }
 }
 

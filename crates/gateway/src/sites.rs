@@ -17,7 +17,7 @@ use hyper::body::Incoming;
 use s3rules::policy::Action;
 use s3rules::rate::Direction;
 use s3rules::website::{WebAnswer, WebProtocol, WebRequest};
-use s3rules::{percent_decode, percent_encode};
+use s3rules::{percent_decode_path, percent_encode};
 use s3s::service::S3Service;
 use s3s::{Body, HttpError, HttpResponse, S3Error, S3ErrorCode, S3Result};
 
@@ -67,8 +67,7 @@ pub(crate) async fn answer(
     request: Request<Incoming>,
 ) -> Result<HttpResponse, HttpError> {
     let (request, _) = request.into_parts();
-    // In a path a plus sign stands for itself.
-    let path = percent_decode(&request.uri.path().replace('+', "%2B"));
+    let path = percent_decode_path(request.uri.path());
     let host = request.headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default().to_owned();
     let peer = Peer::of(&request.extensions);
     let key = path.as_deref().map(|path| path.strip_prefix('/').unwrap_or(path).to_owned());

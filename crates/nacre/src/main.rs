@@ -99,9 +99,9 @@ fn is_stdout_unread() -> bool {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let serves_on = matches!(cli.command, Command::Up(_) | Command::Mon(_) | Command::Osd(_))
-        || matches!(cli.command, Command::S3(cli::S3::Serve(_)));
-    if !serves_on {
+    let is_daemon =
+        matches!(cli.command, Command::Up(_) | Command::Mon(_) | Command::Osd(_) | Command::S3(cli::S3::Serve(_)));
+    if !is_daemon {
         end_with_the_reader();
     }
     let log = cli.log.or_else(|| std::env::var("NACRE_LOG").ok().filter(|filter| !filter.is_empty()));

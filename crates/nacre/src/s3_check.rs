@@ -27,7 +27,7 @@ pub fn run(options: &cli::S3BucketCheck) -> Result<()> {
     if let Some(seconds) = options.orphan_age {
         settings.orphan_age_ms = u64::from(seconds) * 1000;
     }
-    with_store_of(&options.target, settings, async |store| {
+    with_store_of(&options.target, false, settings, async |store| {
         let mut findings = Findings::default();
         match &options.bucket {
             Some(name) => findings.check_bucket(store, &store.bucket_now(name).await?, options).await?,

@@ -6,13 +6,9 @@ use crate::connection::with_cluster;
 use crate::pool_commands::make_pool;
 use anyhow::{Context, Result, bail};
 use client::Cluster;
-use gateway::{DATA_POOL, Link, META_POOL};
-use s3::{Settings, Store};
+use gateway::{DATA_POOL, Link, META_POOL, beating};
+use s3::{RadosError, Settings, Store};
 use std::sync::Arc;
-use std::time::Duration;
-
-/// Time between signs of life. A gateway takes a session for dead whose last one was 30 s ago.
-const BEAT_EVERY: Duration = Duration::from_secs(5);
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -50,19 +46,11 @@ pub fn with_store(
     make: bool,
     work: impl AsyncFnOnce(&Arc<Store<Link>>) -> Result<()>,
 ) -> Result<()> {
-    with_session(target, make, Settings::default(), work)
+    with_store_of(target, make, Settings::default(), work)
 }
 
-/// As [`with_store`] without making pools, with settings.
+/// As [`with_store`], with settings.
 pub fn with_store_of(
-    target: &cli::Target,
-    settings: Settings,
-    work: impl AsyncFnOnce(&Arc<Store<Link>>) -> Result<()>,
-) -> Result<()> {
-    with_session(target, false, settings, work)
-}
-
-fn with_session(
     target: &cli::Target,
     make: bool,
     settings: Settings,
@@ -72,22 +60,10 @@ fn with_session(
         let store = open(&cluster, make, settings).await?;
         let outcome = tokio::select! {
             outcome = work(&store) => outcome,
-            lost = living(&store) => Err(lost),
+            () = beating(&store) => Err(s3::Error::Rados(RadosError::Fenced).into()),
         };
         let closed = store.close().await;
         outcome?;
         Ok(closed?)
     })
-}
-
-/// Shows that the session lives, for which a gateway would take it for dead otherwise. Ends if one did.
-async fn living(store: &Store<Link>) -> anyhow::Error {
-    loop {
-        match store.beat().await {
-            Ok(()) => {}
-            Err(error @ s3::Error::Rados(s3::RadosError::Fenced)) => return error.into(),
-            Err(error) => tracing::warn!("cannot show a sign of life: {error}"),
-        }
-        tokio::time::sleep(BEAT_EVERY).await;
-    }
 }

@@ -41,5 +41,5 @@ pub use ownership::ObjectOwnership;
 pub use public_access::{PublicAccessBlock, is_public_bucket, policy_status_xml};
 pub use request_payment::{requesters_pay_from_xml, requesters_pay_xml};
 pub use time::UnixMillis;
-pub use uri::{percent_decode, percent_encode};
+pub use uri::{percent_decode, percent_decode_path, percent_encode};
 pub use xml::XML_BYTES_MAX;

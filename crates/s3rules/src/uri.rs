@@ -20,6 +20,11 @@ pub fn percent_decode(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
+/// Decodes a path: as [`percent_decode`], but a plus sign stands for itself.
+pub fn percent_decode_path(text: &str) -> Option<String> {
+    percent_decode(&text.replace('+', "%2B"))
+}
+
 /// Encodes all but letters, digits, `-._~` and what `also` holds.
 pub fn percent_encode(text: &str, also: &str) -> String {
     let mut out = String::with_capacity(text.len());

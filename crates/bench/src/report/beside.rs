@@ -3,8 +3,8 @@
 use ::report::number::significant;
 use ::report::{Cell, Column, Table, Tone};
 
+use super::table::tone;
 use super::{ComparedFigure, Figure, RunResult};
-use crate::compare::Verdict;
 
 /// Figures that have a column, and their headings.
 const FIGURES: [(Figure, &str); 5] = [
@@ -49,12 +49,13 @@ fn ratio_cell(compared: &ComparedFigure) -> Cell {
     let Ok(comparison) = &compared.comparison else { return Cell::Absent };
     let ratio = comparison.ratio;
     let [median, low, high] = [ratio.median, ratio.low, ratio.high].map(short);
-    let words = format!("{median} ({low} to {high})");
-    match comparison.verdict {
-        Verdict::Faster => Cell::Verdict { tone: Tone::Good, words: format!("{words} better") },
-        Verdict::Slower => Cell::Verdict { tone: Tone::Bad, words: format!("{words} worse") },
-        Verdict::NoDifferenceShown | Verdict::TooFewIterations => Cell::Verdict { tone: Tone::Neutral, words },
-    }
+    let tone = tone(comparison.verdict);
+    let news = match tone {
+        Tone::Good => " better",
+        Tone::Bad => " worse",
+        Tone::Neutral => "",
+    };
+    Cell::Verdict { tone, words: format!("{median} ({low} to {high}){news}") }
 }
 
 /// A ratio with two decimals, or with four digits if it is a small one.

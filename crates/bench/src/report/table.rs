@@ -52,14 +52,18 @@ pub(super) fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The verdict with the kind of news that it is for the first of the two.
-pub(super) fn verdict_cell(given: Verdict) -> Cell {
-    let tone = match given {
+/// The kind of news that a verdict is for the first of the two.
+pub(super) fn tone(given: Verdict) -> Tone {
+    match given {
         Verdict::Faster => Tone::Good,
         Verdict::Slower => Tone::Bad,
         Verdict::NoDifferenceShown | Verdict::TooFewIterations => Tone::Neutral,
-    };
-    Cell::Verdict { tone, words: verdict(given).into() }
+    }
+}
+
+/// The verdict with its kind of news.
+pub(super) fn verdict_cell(given: Verdict) -> Cell {
+    Cell::Verdict { tone: tone(given), words: verdict(given).into() }
 }
 
 /// Columns that name a row.

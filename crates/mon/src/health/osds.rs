@@ -176,8 +176,7 @@ fn slow(state: &MonState, volatile: &Volatile, report: &mut HealthReport) {
 
 /// Raises the alarm for OSDs that have had to replace so many copies that their drives are perhaps failing.
 fn bad_copies(state: &MonState, volatile: &Volatile, report: &mut HealthReport) {
-    let set = state.mon_option("", "mon_osd_warn_num_repaired").and_then(|text| text.parse().ok());
-    let most = set.unwrap_or(BAD_COPIES_MOST);
+    let most = state.mon_number("mon_osd_warn_num_repaired").unwrap_or(BAD_COPIES_MOST);
     let bad = volatile.osds.iter().filter(|(osd, told)| told.stats.bad_copies > most && state.osdmap().is_up(**osd));
     let detail: Vec<String> =
         bad.map(|(osd, told)| format!("{osd} had {} reads repaired", told.stats.bad_copies)).collect();

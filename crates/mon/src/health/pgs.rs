@@ -136,7 +136,7 @@ pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthRe
     if errors > 0 {
         report.raise("OSD_SCRUB_ERRORS", Severity::Error, format!("{errors} scrub errors"), Vec::new());
     }
-    large_omaps(state, volatile, report);
+    large_omaps(state, volatile, totals.large_omaps, report);
     let (counts, mut detail) = watch(state, volatile, &DAMAGED);
     let undecided = volatile.pgs.iter().filter(|(_, pg)| pg.report.scrub.undecided > 0);
     detail.extend(undecided.map(|(id, pg)| format!("pg {id}: {}", crate::monitor::undecided(&pg.report))));
@@ -146,8 +146,8 @@ pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthRe
     }
 }
 
-fn large_omaps(state: &MonState, volatile: &Volatile, report: &mut HealthReport) {
-    let all = volatile.totals(None).large_omaps;
+/// `all`: how many there are in all pools.
+fn large_omaps(state: &MonState, volatile: &Volatile, all: u64, report: &mut HealthReport) {
     if all == 0 {
         return;
     }

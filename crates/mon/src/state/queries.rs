@@ -79,13 +79,13 @@ impl MonState {
 
     /// Returns an option of the manager's work, which the monitor called `name` does here, if it is set.
     pub fn manager_option(&self, name: &str, option: &str) -> Option<&str> {
-        self.option_of("mgr", name, option)
+        self.config.option_of("mgr", name, option)
     }
 
     /// Returns an option as it applies to the monitor called `name`, if it is set. A value that a command has set at
     /// this monitor goes before.
     pub fn mon_option(&self, name: &str, option: &str) -> Option<&str> {
-        self.overrides.get(option).map(String::as_str).or_else(|| self.option_of("mon", name, option))
+        self.overrides.get(option).map(String::as_str).or_else(|| self.config.option_of("mon", name, option))
     }
 
     /// Returns a number from an option as it applies to all monitors, if it is set and one.
@@ -118,9 +118,5 @@ impl MonState {
     pub fn kind_of_secrets(&self) -> KeyKind {
         let set = self.mon_option("", SERVICE_CIPHER).and_then(|text| text.parse().ok());
         set.unwrap_or(KeyKind::Aes256k)
-    }
-
-    fn option_of(&self, kind: &str, id: &str, option: &str) -> Option<&str> {
-        self.config.option_of(kind, id, option)
     }
 }

@@ -6,7 +6,7 @@ use crate::policy::identity::Identity;
 use crate::policy::keys::{HEADER_KEYS, QUERY_KEYS};
 use crate::tagging::TagSet;
 use crate::time::{DAY_MS, UnixMillis};
-use crate::uri::percent_decode;
+use crate::uri::percent_decode_path;
 use std::net::IpAddr;
 
 /// How a request was signed.
@@ -124,7 +124,7 @@ impl Context {
                 "user-agent" => self.add("aws:UserAgent", value),
                 // Clients encode the source or not, and begin it with a slash or not: policies name `bucket/key`.
                 "x-amz-copy-source" => {
-                    let decoded = percent_decode(&value.replace('+', "%2B")).unwrap_or_else(|| value.clone());
+                    let decoded = percent_decode_path(value).unwrap_or_else(|| value.clone());
                     self.add("s3:x-amz-copy-source", decoded.trim_start_matches('/'));
                 }
                 name if HEADER_KEYS.contains(&name) => self.add(&format!("s3:{name}"), value),
