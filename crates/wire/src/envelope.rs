@@ -1,5 +1,6 @@
 //! A message as a session carries it, before or after its body is understood.
 
+use crate::codec::encoded;
 use crate::{DecodeError, Reader, Rope, Target, Writer};
 use bytes::Bytes;
 use std::fmt;
@@ -69,10 +70,8 @@ pub trait Message: Sized {
 
     /// Encodes the message for a peer, with transaction id `tid`.
     fn seal(mut self, tid: u64, target: Target) -> Envelope {
-        // Most fronts fit into this capacity: growing step by step would cost more than writing them.
-        let mut w = Writer::onto(Vec::with_capacity(256), target);
         // The front has the lengths of the payload's parts, so it is encoded before the payload is moved out.
-        self.encode_front(&mut w);
+        let front = encoded(target, |w| self.encode_front(w)).into();
         let data = self.take_data();
         let header = Header {
             tid,
@@ -82,7 +81,7 @@ pub trait Message: Sized {
             compat_version: Self::COMPAT,
             data_off: 0,
         };
-        Envelope { header, front: w.into_vec().into(), middle: Bytes::new(), data }
+        Envelope { header, front, middle: Bytes::new(), data }
     }
 
     /// Decodes the typed body of `envelope`. Panics unless its type is [`Message::TYPE`].

@@ -113,10 +113,11 @@ impl Pg {
             self.ops.take_on_its_way(cx, &mut op, shards.new_bytes);
         }
         let own_shard = self.core.interval.shard_of(cx.whoami);
-        let entry_of_written = entries.last().expect("the update's own was put there").clone();
+        // With shards: what they write, and the update's entry before it is that of this OSD's shard.
+        let shards = shards.map(|shards| (shards, entries.last().expect("the update's own was put there").clone()));
         let own_steps = match &shards {
-            Some(shards) => {
-                *entries.last_mut().expect("just seen") = shards.entry(&entry_of_written, own_shard);
+            Some((shards, entry)) => {
+                *entries.last_mut().expect("just seen") = shards.entry(entry, own_shard);
                 shards.of(&steps, own_shard)
             }
             None => steps.clone(),
@@ -193,7 +194,7 @@ impl Pg {
             }
             if later { without.push(osd) } else { with_steps.push(osd) }
         }
-        if let Some(shards) = shards {
+        if let Some((shards, entry_of_written)) = shards {
             // Each member gets the steps of its own shard.
             for osd in std::mem::take(&mut with_steps) {
                 let shard = self.core.interval.shard_of(osd);

@@ -12,6 +12,7 @@ mod writer;
 pub use reader::{DecodeError, Reader, Versioned};
 pub use target::{Release, Target, features};
 pub use writer::Writer;
+pub(crate) use writer::encoded;
 
 /// A value that can be written for a peer.
 pub trait Encode {
@@ -19,9 +20,7 @@ pub trait Encode {
 
     /// The encoding for `target`, as one buffer.
     fn to_vec(&self, target: Target) -> Vec<u8> {
-        let mut w = Writer::new(target);
-        self.encode(&mut w);
-        w.into_vec()
+        writer::encoded(target, |w| self.encode(w))
     }
 }
 

@@ -1,6 +1,31 @@
 //! Writing.
 
 use super::{Encode, Target};
+use std::cell::Cell;
+
+/// Maximum memory that a thread keeps to write into, in bytes.
+const SCRATCH_BYTES_MAX: usize = 16 << 10;
+
+thread_local! {
+    /// Memory that values are written into before their length is known. What grows step by step is allocated and
+    /// copied with each step, which costs more than the writing of small values.
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Returns what `write` writes, in memory of its length if it is short. `write` may call this function.
+pub(crate) fn encoded(target: Target, write: impl FnOnce(&mut Writer)) -> Vec<u8> {
+    let mut scratch = SCRATCH.take();
+    scratch.clear();
+    let mut w = Writer::onto(scratch, target);
+    write(&mut w);
+    // A long one is not copied once more.
+    if w.buf.capacity() > SCRATCH_BYTES_MAX {
+        return w.buf;
+    }
+    let short = w.buf.as_slice().to_vec();
+    SCRATCH.set(w.buf);
+    short
+}
 
 /// A growing buffer, and the [`Target`] that it is written for.
 #[derive(Debug)]
@@ -105,5 +130,26 @@ impl Writer {
 
     pub fn into_vec(self) -> Vec<u8> {
         self.buf
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_within_another_value_or_is_long_comes_out_whole() {
+        let long = vec![7; SCRATCH_BYTES_MAX + 1];
+        let bytes = |value: &[u8]| encoded(Target::default(), |w| w.raw(value));
+        let outer = encoded(Target::default(), |w| {
+            w.raw(b"before");
+            w.blob(&bytes(b"within"));
+            w.raw(b"after");
+        });
+        assert_eq!(outer, b"before\x06\0\0\0withinafter");
+        assert_eq!(bytes(&long), long);
+        let short = bytes(b"short");
+        assert_eq!((short.as_slice(), short.capacity()), (&b"short"[..], 5));
+        assert_eq!(bytes(b""), b"");
     }
 }
