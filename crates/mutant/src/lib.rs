@@ -75,6 +75,8 @@ mutants! {
     FollowsAnyone "follows-anyone" Peering "a member takes updates of a primary that it does not follow",
     MinSizeIgnored "min-size-ignored" Peering "a group serves with a single member",
     BehindServes "behind-serves" Peering "a member whose log does not meet counts as one that serves",
+    FormerMembersNotAwaited "former-members-not-awaited" Peering "a group serves with fewer members than there may be, \
+        while it asks for those that served before",
     PastIgnored "past-ignored" Peering "OSDs that served before are not asked for missing objects",
     DivergentKept "divergent-kept" Log "a merge of logs does not want the prior versions of objects that divergent \
         updates changed",

@@ -42,20 +42,47 @@ impl Agreement<'_> {
         }
     }
 
-    /// Asks for the acting set that suits what members have: the up set once that has everything; until then also
-    /// those that may have what others lack.
+    /// Asks for the acting set that suits what members have, if that is another one than the present.
     pub(super) fn consider_temp(&mut self, cx: &mut Context<'_>) {
-        match self.core.protection() {
-            Protection::Copies => self.consider_copies_temp(cx),
-            Protection::Shards(_) => self.consider_coded_temp(cx),
+        if let Some(wanted) = self.suitable_acting_set(cx) {
+            self.want_temp(cx, wanted);
         }
     }
 
-    fn consider_copies_temp(&mut self, cx: &mut Context<'_>) {
+    /// Asks for the acting set that suits what members have, before the group serves. Returns true if the group is to
+    /// wait for that set: OSDs that served before are up and do not act, and fewer members serve than there are to be
+    /// copies. Without them updates would be on fewer copies, though nobody has failed.
+    pub(super) fn awaits_former_members(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.has_full_service() {
+            return false;
+        }
+        let Some(wanted) = self.suitable_acting_set(cx) else { return false };
+        let served = self.state.history.iter().flat_map(|history| history.members.iter().chain(&history.past));
+        let may_come = |osd: &OsdId| wanted.contains(osd) && !self.core.interval.acting.contains(osd);
+        let awaits = served.copied().any(|osd| may_come(&osd)) && !mutant::is(Mutant::FormerMembersNotAwaited);
+        self.want_temp(cx, wanted);
+        awaits
+    }
+
+    /// Returns true if as many members serve as there are to be copies.
+    pub(super) fn has_full_service(&self) -> bool {
+        self.whereabouts().serving_copies() >= usize::from(self.core.interval.shape.size)
+    }
+
+    /// Returns the acting set that suits what members have, if it is not the present one: the up set, in Ceph's way
+    /// empty, once that has everything; until then also those that may have what others lack.
+    fn suitable_acting_set(&self, cx: &Context<'_>) -> Option<Vec<OsdId>> {
+        match self.core.protection() {
+            Protection::Copies => self.suitable_copies(cx),
+            Protection::Shards(_) => self.suitable_shards(cx),
+        }
+    }
+
+    fn suitable_copies(&self, cx: &Context<'_>) -> Option<Vec<OsdId>> {
         let Interval { up, acting, .. } = &self.core.interval;
         let has_all = |osd: &OsdId| self.progress().is_recorded(*osd) && self.progress().lacks_nothing(*osd, cx.whoami);
         if up.is_empty() {
-            return;
+            return None;
         }
         if up.iter().all(has_all) {
             // An up set is too short where the map has no more OSDs for the group. Other members that serve then stay
@@ -63,14 +90,9 @@ impl Agreement<'_> {
             let has_more = acting.iter().any(|osd| !up.contains(osd));
             let is_short =
                 up.len() < usize::from(self.core.interval.shape.size) && !mutant::is(Mutant::ShortUpSetWanted);
-            if acting != up && !(is_short && has_more) {
-                self.want_temp(cx, Vec::new());
-            }
-            return;
+            return (acting != up && !(is_short && has_more)).then(Vec::new);
         }
         let wanted = self.with_past_members(cx, cx.whoami);
-        if wanted.iter().any(|osd| !acting.contains(osd)) {
-            self.want_temp(cx, wanted);
-        }
+        wanted.iter().any(|osd| !acting.contains(osd)).then_some(wanted)
     }
 }

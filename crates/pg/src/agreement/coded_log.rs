@@ -142,12 +142,13 @@ impl Agreement<'_> {
         self.nobody_can_lead(cx, history);
     }
 
-    /// Asks for the acting set that suits what members have: shards that somebody serves, or has, instead of those that
-    /// nobody does; and where all is healed, whom the map wants, each for the shard that it has.
-    pub(super) fn consider_coded_temp(&mut self, cx: &mut Context<'_>) {
+    /// Returns the acting set that suits what members have, if it is not the present one: shards that somebody serves,
+    /// or has, instead of those that nobody does; and where all is healed, whom the map wants, each for the shard that
+    /// it has. An empty one stands for the up set.
+    pub(super) fn suitable_shards(&self, cx: &Context<'_>) -> Option<Vec<OsdId>> {
         if self.state.is_active() && !self.replication.is_brought_to_stay() {
             // The acting set is considered again once the updates are.
-            return;
+            return None;
         }
         let up = &self.core.interval.up;
         // The OSDs of the up set, each for the shard that it has or is brought to have. Who is placed by hand may lack
@@ -156,21 +157,17 @@ impl Agreement<'_> {
             osds.resize(usize::from(self.core.interval.shape.size), OsdId::NONE);
             osds
         });
-        let Some(history) = &self.state.history else { return };
+        let history = self.state.history.as_ref()?;
         let acts_for =
             |osd: OsdId, shard: usize| osd.is_some() && self.core.interval.shard_of(osd) == Some(shard as u8);
         let serves = |osd: OsdId| osd == cx.whoami || self.members.standing(osd) == Some(Standing::Serving);
         let has_all = |osd: OsdId| self.progress().is_recorded(osd) && self.progress().lacks_nothing(osd, cx.whoami);
         let is_ready = |shard: usize| acts_for(to_be[shard], shard) && has_all(to_be[shard]);
         if up.is_empty() {
-            return;
+            return None;
         }
         if (0..to_be.len()).all(is_ready) {
-            if acting != to_be {
-                let wanted = if to_be == *up { Vec::new() } else { to_be };
-                self.want_temp(cx, wanted);
-            }
-            return;
+            return (acting != to_be).then(|| if to_be == *up { Vec::new() } else { to_be });
         }
         // First those that are as they should be, or serve; then others that have the shard; then who has come in their
         // place.
@@ -199,7 +196,7 @@ impl Agreement<'_> {
             }
         }
         if wanted == acting || leads.is_none() {
-            return;
+            return None;
         }
         let held = |osds: &[OsdId]| {
             let of = |(shard, osd): (usize, &OsdId)| {
@@ -213,8 +210,6 @@ impl Agreement<'_> {
                 .members
                 .iter()
                 .any(|(osd, standing)| standing != Standing::Serving || self.members.missing(osd).next().is_some());
-        if held(&wanted) > held(&acting) || !is_busy && held(&wanted) == held(&acting) {
-            self.want_temp(cx, wanted);
-        }
+        (held(&wanted) > held(&acting) || !is_busy && held(&wanted) == held(&acting)).then_some(wanted)
     }
 }

@@ -87,8 +87,19 @@ impl Agreement<'_> {
         match self.state.phase {
             // The members of the record may have come up without being in the acting set.
             Phase::Down | Phase::Incomplete => self.choose_log(cx),
-            Phase::Peered => self.members_changed(cx),
+            Phase::Peered | Phase::AwaitingActing => self.members_changed(cx),
             Phase::Active | Phase::Premerge if cx.now >= self.state.others_read_until() => self.consider_temp(cx),
+            _ => {}
+        }
+    }
+
+    /// Acts on a newer map in which the interval goes on: an OSD that is waited for may be down by now, or one that is
+    /// lacked may be up.
+    pub(crate) fn map_changed(&mut self, cx: &mut Context<'_>) {
+        let is_asked_down = || self.state.temp_asked.iter().flatten().any(|osd| osd.is_some() && !cx.map.is_up(*osd));
+        match self.state.phase {
+            Phase::Peered | Phase::AwaitingActing => self.members_changed(cx),
+            Phase::Remapping if is_asked_down() => self.choose_log(cx),
             _ => {}
         }
     }
@@ -269,6 +280,10 @@ impl Agreement<'_> {
         self.state.phase = Phase::Peered;
         self.replication.start(&self.progress().serving(cx.whoami), self.core.log.head());
         self.wait_out_lease(cx);
+        // The set that the group is to wait for is asked for at once, while leases of others run out.
+        if !self.has_full_service() {
+            self.consider_temp(cx);
+        }
         let (head, missing) = (self.core.log.head(), self.core.missing.len());
         let since = self.core.interval.since;
         tracing::debug!(pg = %self.core.id, %since, %head, missing, members = ?self.members, "peered");
@@ -278,8 +293,8 @@ impl Agreement<'_> {
 
     /// Tells whether members that have got further let the group get further.
     pub(crate) fn may_follow_members(&self, now: Duration) -> bool {
-        let is_peered = matches!(self.state.phase, Phase::Active | Phase::Peered | Phase::Recording | Phase::Premerge);
-        is_peered && now >= self.state.others_read_until()
+        (self.state.may_recover() || matches!(self.state.phase, Phase::Recording))
+            && now >= self.state.others_read_until()
     }
 
     /// Acts on members that have got further: the group serves if they are enough, and the monitors are told what they
@@ -288,15 +303,18 @@ impl Agreement<'_> {
         let members = self.progress().serving(cx.whoami);
         let is_enough = self.whereabouts().serving_copies() >= usize::from(self.core.interval.shape.min_size);
         let is_ready = is_enough || mutant::is(Mutant::MinSizeIgnored);
-        if is_ready && (!self.state.is_peered() || self.adopted_are_kept(cx)) {
-            if self.state.is_peered() {
-                // An OSD that is to leave the group stays in it until as many others serve as there should be: the
-                // record that is asked for here does not name it any more.
-                if self.whereabouts().serving_copies() < usize::from(self.core.interval.shape.size) {
-                    self.consider_temp(cx);
-                }
-                self.state.phase = Phase::Recording;
-            }
+        if self.state.is_peered() && is_ready {
+            // An OSD that is to leave the group stays in it until as many others serve as there should be: the record
+            // that is asked for here does not name it any more.
+            self.state.phase = match self.awaits_former_members(cx) {
+                true => Phase::AwaitingActing,
+                false if self.adopted_are_kept(cx) => Phase::Recording,
+                false => Phase::Peered,
+            };
+        } else if self.state.is_peered() {
+            self.state.phase = Phase::Peered;
+        }
+        if is_ready && !self.state.is_peered() {
             let recovered = members.iter().all(|osd| self.progress().lacks_nothing(*osd, cx.whoami));
             let is_known = self.state.history.as_ref().is_some_and(|history| {
                 history.last_epoch_started == self.core.interval.since

@@ -38,6 +38,8 @@ pub(crate) enum Phase {
     Active,
     /// Recorded as one that serves, but answers nobody: it is about to be merged with another group.
     Premerge,
+    /// Members have the log, and the group waits for an acting set with OSDs that served before.
+    AwaitingActing,
     /// Waits for another acting set to stand in.
     Remapping,
     /// The members that served last are down.
@@ -94,7 +96,7 @@ impl Peering {
 
     /// Tells whether members have the log, and the record is still to be asked for.
     pub fn is_peered(&self) -> bool {
-        matches!(self.phase, Phase::Peered)
+        matches!(self.phase, Phase::Peered | Phase::AwaitingActing)
     }
 
     /// Tells whether the interval has ended, and the next one begins with the next map.
@@ -139,6 +141,6 @@ impl Peering {
 
     /// Tells whether members have the log, so that objects can be brought to them.
     pub fn may_recover(&self) -> bool {
-        matches!(self.phase, Phase::Active | Phase::Peered | Phase::Premerge)
+        self.is_peered() || matches!(self.phase, Phase::Active | Phase::Premerge)
     }
 }

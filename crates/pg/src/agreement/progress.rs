@@ -120,7 +120,7 @@ impl<'a> Progress<'a> {
             | Phase::GettingLog { .. }
             | Phase::Starting { .. }
             | Phase::Recording => pg_state::PEERING,
-            Phase::Remapping => pg_state::PEERING | pg_state::REMAPPED,
+            Phase::Remapping | Phase::AwaitingActing => pg_state::PEERING | pg_state::REMAPPED,
             Phase::Peered => pg_state::PEERED,
             Phase::Active => pg_state::ACTIVE,
             Phase::Premerge => pg_state::PEERED | pg_state::PREMERGE,

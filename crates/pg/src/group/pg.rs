@@ -180,10 +180,11 @@ impl Pg {
     }
 
     /// Goes on with the interval though the pool has another number of groups.
-    pub(crate) fn continue_interval(&mut self, shape: PoolShape) {
+    pub(crate) fn continue_interval(&mut self, cx: &mut Context<'_>, shape: PoolShape) {
         self.core.interval.shape = shape;
         if !self.is_loading() {
             self.core.info.pg_num = shape.pg_num;
+            self.agreement().map_changed(cx);
         }
     }
 

@@ -183,7 +183,7 @@ impl Shard {
             Some(pg) if advance.skipped_since.is_none() && pg.core.interval.continues(id, placed, shape) => {
                 match pg.peering.awaits_map() {
                     true => pg.start_interval_among_members(&mut self.host.context(), interval()),
-                    false => pg.continue_interval(shape),
+                    false => pg.continue_interval(&mut self.host.context(), shape),
                 }
             }
             Some(pg) if advance.skipped_since.is_none() && pg.core.interval.looks_the_same(id, placed, shape) => {

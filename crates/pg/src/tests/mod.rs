@@ -13,6 +13,7 @@ mod degraded;
 mod digests;
 mod doubt;
 mod dups;
+mod former_members;
 mod full;
 mod giving_up;
 mod going_back;

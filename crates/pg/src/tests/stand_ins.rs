@@ -18,7 +18,7 @@ const D: OsdId = OsdId(3);
 const STAYS: u64 = pg_state::ACTIVE | pg_state::CLEAN | pg_state::REMAPPED;
 
 /// Has a rule place the group on those of the first `osds` OSDs that are `inside`. Who acts stays as it was.
-fn place(cluster: &mut Cluster, osds: i32, inside: &[OsdId]) {
+pub(super) fn place(cluster: &mut Cluster, osds: i32, inside: &[OsdId]) {
     let mut crush = CrushMap::new();
     for osd in 0..osds {
         let host = format!("host{osd}");

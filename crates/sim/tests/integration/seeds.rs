@@ -170,6 +170,8 @@ fn seeds_that_found_bugs() {
     check_by(std::iter::once(956_684_120_762), check_swarm);
     // The simulated network delivered a message while the machine of its sender slept in the midst of a turn.
     check_by(std::iter::once(22_958_886_403), check_swarm);
+    // A group served with one member while it asked for an acting set with the other, and bits rotted on that one.
+    check_by(std::iter::once(1_432_827_120_030), check_swarm);
 }
 
 #[test]
