@@ -120,6 +120,11 @@ impl<H: Handler<SimIo>> World<H> {
         self.handlers[node.0].as_ref()
     }
 
+    /// Returns true if the node's handler was given inputs of a turn, and is still to be told that the turn ends.
+    pub fn is_amid_turn(&self, node: NodeId) -> bool {
+        matches!(self.io.nodes[node.0].turn, Some(Turn::HandsOver(_) | Turn::Ends))
+    }
+
     /// Calls into a running node as if an event outside had reached it.
     pub fn call<T>(&mut self, node: NodeId, f: impl FnOnce(&mut H, &mut SimIo) -> T) -> Option<T> {
         if !self.is_running(node) {
