@@ -3,7 +3,6 @@
 use super::header::{self, ask, tell};
 use super::image::{Image, to_the_end};
 use super::layout::Layout;
-use super::object_map::state;
 use super::snapshots::is_protected;
 use super::spec::input;
 use super::{DIRECTORY, feature, header_object, id_object, map_object, parent_link};
@@ -14,6 +13,7 @@ use bytes::Bytes;
 use std::collections::BTreeMap;
 use types::{Errno, SnapId};
 use wire::rbd::ParentSpec;
+use wire::rbd::object_map::state;
 
 /// Largest number of objects of an image; a limit of Ceph's object maps.
 pub(super) const OBJECTS_MAX: u64 = 256_000_000;

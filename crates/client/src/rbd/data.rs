@@ -3,7 +3,6 @@
 use super::header::ImageState;
 use super::image::{Image, Inner};
 use super::layout::ObjectExtent;
-use super::object_map::state;
 use crate::error::Error;
 use crate::operation::Operation;
 use bytes::Bytes;
@@ -11,6 +10,7 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 use types::{Errno, SnapId};
 use wire::Rope;
+use wire::rbd::object_map::state;
 
 /// Zeros shared by all reads of absent data.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];

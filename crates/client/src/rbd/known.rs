@@ -5,7 +5,6 @@
 
 use super::header::ImageState;
 use super::image::{Inner, is_final, locked};
-use super::object_map::{ObjectMap, state};
 use super::spec::{input, lock_input};
 use super::{flag, map_object};
 use crate::error::Error;
@@ -15,6 +14,7 @@ use std::sync::Mutex;
 use tokio::sync::MutexGuard;
 use types::Errno;
 use wire::lock::LockInfo;
+use wire::rbd::object_map::{ObjectMap, state};
 
 /// Number of turns. Changes of an object's state take its turn; objects share turns by their numbers.
 const TURNS: usize = 64;

@@ -35,7 +35,6 @@ mod known;
 mod layout;
 mod lock;
 mod notice;
-mod object_map;
 mod parent;
 mod parent_link;
 mod resize;

@@ -5,7 +5,6 @@ use super::header::ImageState;
 use super::image::{Image, Inner, is_final};
 use super::known::update_input;
 use super::layout::ObjectExtent;
-use super::object_map::state;
 use super::{feature, map_object};
 use crate::error::Error;
 use crate::operation::Operation;
@@ -14,6 +13,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use types::{Errno, SnapId};
 use wire::Rope;
+use wire::rbd::object_map::state;
 
 /// The parts of image ranges that lie below `end`.
 fn clipped(parts: &[(u64, u64)], end: u64) -> Vec<(u64, u64)> {

@@ -4,7 +4,6 @@ use super::data::Change;
 use super::header::ImageState;
 use super::image::{Image, Inner, is_final};
 use super::known::map_locked;
-use super::object_map::state;
 use super::spec::input;
 use super::{MANY_AT_ONCE, map_object};
 use crate::error::Error;
@@ -13,6 +12,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 use types::Errno;
+use wire::rbd::object_map::state;
 
 impl Image {
     /// Changes the size. Data beyond a smaller size is removed; added space reads as zeros. Errors: those of
@@ -71,7 +71,7 @@ impl Inner {
                 self.distrust_map().await?;
             }
         }
-        self.known.change(|map| map.resize(objects));
+        self.known.change(|map| map.resize(objects, state::NONEXISTENT));
         Ok(())
     }
 

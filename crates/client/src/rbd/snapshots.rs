@@ -3,7 +3,6 @@
 use super::header::{ImageState, Snapshot, ask, snap_input};
 use super::image::{Image, Inner, is_final};
 use super::known::map_locked;
-use super::object_map::{ObjectMap, state};
 use super::parent_link;
 use super::spec::{SnapshotKind, input};
 use super::{CHILDREN, NAMESPACES, feature, flag, map_object};
@@ -14,6 +13,7 @@ use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use types::{Errno, SnapId};
+use wire::rbd::object_map::{ObjectMap, state};
 use wire::rbd::{ParentSpec, SnapshotNamespace};
 
 /// States of a snapshot's protection.
@@ -225,7 +225,7 @@ impl Inner {
             self.change(&self.pool, kept, Operation::new().write_full(map)).await?;
             if now.has(feature::FAST_DIFF) {
                 self.change(&self.pool, own, map_locked().call_write("rbd", "object_map_snap_add", [])).await?;
-                self.known.change(|map| map.replace(state::EXISTS, state::EXISTS_CLEAN));
+                self.known.change(|map| drop(map.replace(state::EXISTS, state::EXISTS_CLEAN)));
             }
             Ok(())
         };
@@ -316,7 +316,7 @@ impl Inner {
         let work_out = async {
             let mut map = self.load_kept_map(snapshot).await?;
             let objects = self.fixed.layout.object_count(now.size);
-            map.resize(objects);
+            map.resize(objects, state::NONEXISTENT);
             // An object not written since the snapshot stays as it is. Any other may differ from the newest snapshot.
             let mut unchanged: Vec<bool> = (0..objects).map(|object| self.known.is_clean(object)).collect();
             for later in now.snapshots.iter().filter(|later| later.id > snapshot.id) {

@@ -276,10 +276,17 @@ impl Decode for ConfigVersion {
     }
 }
 
-/// Version 1 had the options only.
+/// Versions of the encoding of [`ConfigDb`].
+mod form {
+    /// Has the options only.
+    pub const OPTIONS: u8 = 1;
+    /// Adds the history.
+    pub const HISTORY: u8 = 2;
+}
+
 impl Encode for ConfigDb {
     fn encode(&self, w: &mut Writer) {
-        w.versioned(2, 1, |w| {
+        w.versioned(form::HISTORY, form::OPTIONS, |w| {
             w.put(&self.sections);
             w.put(&Vec::from_iter(self.history.iter().cloned()));
         });
@@ -288,10 +295,13 @@ impl Encode for ConfigDb {
 
 impl Decode for ConfigDb {
     fn decode(r: &mut Reader<'_>) -> Result<ConfigDb, DecodeError> {
-        let (head, mut r) = r.versioned("configuration", 2)?;
+        let (head, mut r) = r.versioned("configuration", form::HISTORY)?;
         let sections = r.get()?;
-        let history =
-            if head.version >= 2 { r.get::<Vec<ConfigVersion>>()?.into() } else { ConfigDb::default().history };
+        let history = if head.version >= form::HISTORY {
+            r.get::<Vec<ConfigVersion>>()?.into()
+        } else {
+            ConfigDb::default().history
+        };
         Ok(ConfigDb { sections, history })
     }
 }

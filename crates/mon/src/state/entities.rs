@@ -46,10 +46,18 @@ impl From<AuthEntry> for Entry {
     }
 }
 
-/// Version 1 had the time at which the key was made, and the secret of a key of kind `aes`.
+/// Versions of the encoding of [`AuthEntry`].
+mod form {
+    /// Has the time at which the key was made, and the secret of a key of kind `aes`. It is read, but no longer
+    /// written.
+    pub const SECRET: u8 = 1;
+    /// Has a key of any kind, and one that may replace it.
+    pub const KEYS: u8 = 2;
+}
+
 impl Encode for AuthEntry {
     fn encode(&self, w: &mut Writer) {
-        w.versioned(2, 2, |w| {
+        w.versioned(form::KEYS, form::KEYS, |w| {
             w.put(&self.key);
             w.put(&self.pending_key);
             w.put(&self.caps);
@@ -61,8 +69,8 @@ impl Decode for AuthEntry {
     const MIN_BYTES: usize = 34;
 
     fn decode(r: &mut Reader<'_>) -> Result<AuthEntry, DecodeError> {
-        let (head, mut r) = r.versioned("auth entry", 2)?;
-        if head.version >= 2 {
+        let (head, mut r) = r.versioned("auth entry", form::KEYS)?;
+        if head.version >= form::KEYS {
             return Ok(AuthEntry { key: r.get()?, pending_key: r.get()?, caps: r.get()? });
         }
         let created: Utime = r.get()?;

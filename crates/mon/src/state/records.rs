@@ -64,9 +64,23 @@ pub struct HealthMute {
     pub count: i64,
 }
 
+/// Versions of the encoding of [`PgRecord`]. Each has all fields of those before it.
+mod form {
+    /// Has the members.
+    pub const PLAIN: u8 = 1;
+    /// Adds those that served before.
+    pub const PAST: u8 = 2;
+    /// Adds the shards of both.
+    pub const SHARDS: u8 = 3;
+    /// Adds since when the group has its range of objects.
+    pub const RANGE: u8 = 4;
+    /// Adds the doubt that the group served elsewhere.
+    pub const DOUBT: u8 = 5;
+}
+
 impl Encode for PgRecord {
     fn encode(&self, w: &mut Writer) {
-        w.versioned(5, 1, |w| {
+        w.versioned(form::DOUBT, form::PLAIN, |w| {
             w.put(&self.last_epoch_started);
             w.put(&self.members);
             w.put(&self.past);
@@ -82,15 +96,15 @@ impl Decode for PgRecord {
     const MIN_BYTES: usize = 14;
 
     fn decode(r: &mut Reader<'_>) -> Result<PgRecord, DecodeError> {
-        let (version, mut r) = r.versioned("placement group record", 5)?;
+        let (version, mut r) = r.versioned("placement group record", form::DOUBT)?;
         Ok(PgRecord {
             last_epoch_started: r.get()?,
             members: r.get()?,
-            past: if version.version >= 2 { r.get()? } else { Vec::new() },
-            member_shards: if version.version >= 3 { r.get()? } else { Vec::new() },
-            past_shards: if version.version >= 3 { r.get()? } else { Vec::new() },
-            range_since: if version.version >= 4 { r.get()? } else { Epoch(0) },
-            doubt: if version.version >= 5 { r.u8()? } else { 0 },
+            past: if version.version >= form::PAST { r.get()? } else { Vec::new() },
+            member_shards: if version.version >= form::SHARDS { r.get()? } else { Vec::new() },
+            past_shards: if version.version >= form::SHARDS { r.get()? } else { Vec::new() },
+            range_since: if version.version >= form::RANGE { r.get()? } else { Epoch(0) },
+            doubt: if version.version >= form::DOUBT { r.u8()? } else { 0 },
         })
     }
 }

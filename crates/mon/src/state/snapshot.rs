@@ -3,6 +3,18 @@
 use super::{MonState, tickets};
 use wire::{Decode, DecodeError, Encode, Reader, Writer};
 
+/// Versions of the encoding of [`MonState`]. Each has all fields of those before it.
+mod form {
+    /// Ends with the health mutes.
+    pub const PLAIN: u8 = 1;
+    /// Adds the monitors' servers and the manager.
+    pub const SERVERS: u8 = 2;
+    /// Adds that the state may be behind.
+    pub const IN_DOUBT: u8 = 3;
+    /// Adds the secrets of services.
+    pub const SECRETS: u8 = 4;
+}
+
 impl Encode for MonState {
     fn encode(&self, w: &mut Writer) {
         // The fields are named one by one, so that a field that is added and forgotten here does not compile.
@@ -30,7 +42,7 @@ impl Encode for MonState {
             service_secrets,
             overrides: _,
         } = self;
-        w.versioned(4, 1, |w| {
+        w.versioned(form::SECRETS, form::PLAIN, |w| {
             w.u64(*applied);
             w.put(stamp);
             w.put(fsid);
@@ -58,8 +70,8 @@ impl Encode for MonState {
 
 impl Decode for MonState {
     fn decode(r: &mut Reader<'_>) -> Result<MonState, DecodeError> {
-        let (head, mut r) = r.versioned("monitor state", 4)?;
-        let has_servers = head.version >= 2;
+        let (head, mut r) = r.versioned("monitor state", form::SECRETS)?;
+        let has_servers = head.version >= form::SERVERS;
         Ok(MonState {
             applied: r.u64()?,
             stamp: r.get()?,
@@ -80,8 +92,8 @@ impl Decode for MonState {
             founder: if has_servers { r.u64()? } else { 0 },
             former_servers: if has_servers { r.get()? } else { Default::default() },
             manager: if has_servers { r.get()? } else { Default::default() },
-            in_doubt: if head.version >= 3 { r.bool()? } else { false },
-            service_secrets: if head.version >= 4 { tickets::get(&mut r)? } else { Default::default() },
+            in_doubt: if head.version >= form::IN_DOUBT { r.bool()? } else { false },
+            service_secrets: if head.version >= form::SECRETS { tickets::get(&mut r)? } else { Default::default() },
             overrides: Default::default(),
         })
     }

@@ -82,9 +82,25 @@ impl PgInfo {
     }
 }
 
+/// Versions of the encoding of [`PgInfo`]. Each has all fields of those before it.
+mod form {
+    /// Ends with the counts of writes.
+    pub const PLAIN: u8 = 1;
+    /// Adds the number of groups of the pool.
+    pub const PG_NUM: u8 = 2;
+    /// Adds up to where a backfill has come.
+    pub const LAST_BACKFILL: u8 = 3;
+    /// Adds the version up to which updates of erasure-coded objects stay.
+    pub const ROLLED_FORWARD: u8 = 4;
+    /// Adds the number of clones.
+    pub const CLONES: u8 = 5;
+    /// Adds what the member got as one that serves.
+    pub const OWN: u8 = 6;
+}
+
 impl Encode for PgInfo {
     fn encode(&self, w: &mut Writer) {
-        w.versioned(6, 1, |w| {
+        w.versioned(form::OWN, form::PLAIN, |w| {
             w.put(&self.last_update);
             w.put(&self.log_tail);
             w.put(&self.last_epoch_started);
@@ -109,7 +125,7 @@ impl Decode for PgInfo {
     const MIN_BYTES: usize = 6;
 
     fn decode(r: &mut Reader<'_>) -> Result<PgInfo, DecodeError> {
-        let (version, mut r) = r.versioned("placement group information", 6)?;
+        let (version, mut r) = r.versioned("placement group information", form::OWN)?;
         let mut info = PgInfo {
             last_update: r.get()?,
             log_tail: r.get()?,
@@ -118,16 +134,16 @@ impl Decode for PgInfo {
             created: r.get()?,
             last_user_version: r.u64()?,
             stats: PgStats { objects: r.i64()?, bytes: r.i64()?, write_ops: r.u64()?, write_kib: r.u64()?, clones: 0 },
-            pg_num: if version.version >= 2 { r.u32()? } else { 0 },
-            last_backfill: if version.version >= 3 { r.get()? } else { None },
-            rolled_forward: if version.version >= 4 { r.get()? } else { EVersion::ZERO },
+            pg_num: if version.version >= form::PG_NUM { r.u32()? } else { 0 },
+            last_backfill: if version.version >= form::LAST_BACKFILL { r.get()? } else { None },
+            rolled_forward: if version.version >= form::ROLLED_FORWARD { r.get()? } else { EVersion::ZERO },
             own_in: Epoch(0),
             own_until: EVersion::ZERO,
         };
-        if version.version >= 5 {
+        if version.version >= form::CLONES {
             info.stats.clones = r.i64()?;
         }
-        if version.version >= 6 {
+        if version.version >= form::OWN {
             (info.own_in, info.own_until) = (r.get()?, r.get()?);
         }
         Ok(info)

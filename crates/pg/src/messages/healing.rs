@@ -49,11 +49,19 @@ pub struct PgPush {
     pub end_of_all: bool,
 }
 
+/// Versions of the encoding of [`PgPush`].
+mod form {
+    /// Does not tell of which version pieces are, and which piece this is.
+    pub const PLAIN: u8 = 1;
+    /// Adds both.
+    pub const PIECES: u8 = 2;
+}
+
 impl Message for PgPush {
     const TYPE: u16 = PeerKind::PgPush.number();
 
     fn encode_front(&self, w: &mut Writer) {
-        w.versioned(2, 1, |w| {
+        w.versioned(form::PIECES, form::PLAIN, |w| {
             w.put(&self.pg);
             w.put(&self.object);
             w.bool(self.first);
@@ -75,7 +83,7 @@ impl Message for PgPush {
     }
 
     fn decode(_: &Header, front: &mut Reader<'_>, data: &Rope) -> Result<PgPush, DecodeError> {
-        let (version, mut r) = front.versioned("PgPush", 2)?;
+        let (version, mut r) = front.versioned("PgPush", form::PIECES)?;
         let mut push = PgPush {
             pg: r.get()?,
             object: r.get()?,
@@ -92,7 +100,7 @@ impl Message for PgPush {
             version: EVersion::ZERO,
             piece: 0,
         };
-        if version.version >= 2 {
+        if version.version >= form::PIECES {
             (push.version, push.piece) = (r.get()?, r.u32()?);
         }
         let mut bytes: u64 = 0;

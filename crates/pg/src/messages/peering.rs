@@ -30,11 +30,27 @@ pub struct PgQuery {
     pub groups: Vec<(PgInterval, Agreed)>,
 }
 
+/// Versions of the encodings of messages in which groups agree. Each has all fields of those before it.
+mod form {
+    /// What each message had at first.
+    pub const PLAIN: u8 = 1;
+    /// Adds to [`PgQuery`](super::PgQuery) the numbers of groups of the pool.
+    pub const QUERY_PG_NUMS: u8 = 2;
+    /// Adds to [`PgNotify`](super::PgNotify) promises.
+    pub const NOTIFY_PROMISES: u8 = 2;
+    /// Adds to [`PgNotify`](super::PgNotify) shares of leases. Receivers must know this version: who does not know of
+    /// shares must not go on.
+    pub const NOTIFY_SHARES: u8 = 3;
+    /// Adds to [`PgNotify`](super::PgNotify) groups of which the sender is no member. Who does not know of that takes
+    /// it for one that has nothing.
+    pub const NOTIFY_STRANGE: u8 = 4;
+}
+
 impl Message for PgQuery {
     const TYPE: u16 = PeerKind::PgQuery.number();
 
     fn encode_front(&self, w: &mut Writer) {
-        w.versioned(2, 1, |w| {
+        w.versioned(form::QUERY_PG_NUMS, form::PLAIN, |w| {
             w.put(&self.epoch);
             w.put(&(self.groups.len() as u32));
             for (pg, agreed) in &self.groups {
@@ -47,10 +63,10 @@ impl Message for PgQuery {
     }
 
     fn decode(_: &Header, front: &mut Reader<'_>, _: &Rope) -> Result<PgQuery, DecodeError> {
-        let (version, mut r) = front.versioned("PgQuery", 2)?;
+        let (version, mut r) = front.versioned("PgQuery", form::QUERY_PG_NUMS)?;
         let epoch = r.get()?;
         let sets: Vec<(PgInterval, Vec<OsdId>)> = r.get()?;
-        let pg_nums: Vec<(u32, u32)> = if version.version >= 2 { r.get()? } else { Vec::new() };
+        let pg_nums: Vec<(u32, u32)> = if version.version >= form::QUERY_PG_NUMS { r.get()? } else { Vec::new() };
         let pg_nums = pg_nums.into_iter().map(Some).chain(std::iter::repeat(None));
         let groups = sets.into_iter().zip(pg_nums).map(|((pg, sets), pg_nums)| (pg, Agreed { sets, pg_nums }));
         Ok(PgQuery { epoch, groups: groups.collect() })
@@ -110,36 +126,34 @@ impl Message for PgNotify {
     const TYPE: u16 = PeerKind::PgNotify.number();
 
     fn encode_front(&self, w: &mut Writer) {
-        // Version 3 adds shares, which few have: the others are as they were. Who does not know of them must not go on.
-        // Version 4 adds groups of which the sender is no member; who does not know of that takes it for one that has
-        // nothing.
+        // Few have shares or strange groups: the others are as they were.
         let (version, oldest) = match (self.shares.is_empty(), self.strange.is_empty()) {
-            (true, true) => (2, 1),
-            (false, true) => (3, 3),
-            (true, false) => (4, 1),
-            (false, false) => (4, 3),
+            (true, true) => (form::NOTIFY_PROMISES, form::PLAIN),
+            (false, true) => (form::NOTIFY_SHARES, form::NOTIFY_SHARES),
+            (true, false) => (form::NOTIFY_STRANGE, form::PLAIN),
+            (false, false) => (form::NOTIFY_STRANGE, form::NOTIFY_SHARES),
         };
         w.versioned(version, oldest, |w| {
             w.put(&self.groups);
             w.put(&self.unknown_promises);
             w.put(&self.promises);
-            if version >= 3 {
+            if version >= form::NOTIFY_SHARES {
                 w.put(&self.shares);
             }
-            if version >= 4 {
+            if version >= form::NOTIFY_STRANGE {
                 w.put(&self.strange);
             }
         });
     }
 
     fn decode(_: &Header, front: &mut Reader<'_>, _: &Rope) -> Result<PgNotify, DecodeError> {
-        let (version, mut r) = front.versioned("PgNotify", 4)?;
+        let (version, mut r) = front.versioned("PgNotify", form::NOTIFY_STRANGE)?;
         Ok(PgNotify {
             groups: r.get()?,
             unknown_promises: r.get()?,
             promises: r.get()?,
-            shares: if version.version >= 3 { r.get()? } else { Vec::new() },
-            strange: if version.version >= 4 { r.get()? } else { Vec::new() },
+            shares: if version.version >= form::NOTIFY_SHARES { r.get()? } else { Vec::new() },
+            strange: if version.version >= form::NOTIFY_STRANGE { r.get()? } else { Vec::new() },
         })
     }
 }

@@ -103,22 +103,30 @@ pub struct RepOpReply {
     pub hops: Vec<((PgInterval, EVersion), MemberHops)>,
 }
 
+/// Versions of the encoding of [`RepOpReply`].
+mod reply_form {
+    /// Most acknowledgements.
+    pub const PLAIN: u8 = 1;
+    /// Adds the hops.
+    pub const HOPS: u8 = 2;
+}
+
 impl Message for RepOpReply {
     const TYPE: u16 = PeerKind::RepOpReply.number();
 
     fn encode_front(&self, w: &mut Writer) {
-        // Version 2 adds the hops, which few acknowledgements have: the others are as they were.
-        w.versioned(1 + u8::from(!self.hops.is_empty()), 1, |w| {
+        let version = if self.hops.is_empty() { reply_form::PLAIN } else { reply_form::HOPS };
+        w.versioned(version, reply_form::PLAIN, |w| {
             w.put(&self.durable);
-            if !self.hops.is_empty() {
+            if version >= reply_form::HOPS {
                 w.put(&self.hops);
             }
         });
     }
 
     fn decode(_: &Header, front: &mut Reader<'_>, _: &Rope) -> Result<RepOpReply, DecodeError> {
-        let (version, mut r) = front.versioned("RepOpReply", 2)?;
+        let (version, mut r) = front.versioned("RepOpReply", reply_form::HOPS)?;
         let durable = r.get()?;
-        Ok(RepOpReply { durable, hops: if version.version >= 2 { r.get()? } else { Vec::new() } })
+        Ok(RepOpReply { durable, hops: if version.version >= reply_form::HOPS { r.get()? } else { Vec::new() } })
     }
 }

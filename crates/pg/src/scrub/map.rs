@@ -60,10 +60,21 @@ impl ObjectScan {
     }
 }
 
+/// Versions of the encoding of [`ObjectScan`]. Each has all fields of those before it.
+mod form {
+    /// Ends with the damage of the metadata.
+    pub const PLAIN: u8 = 1;
+    /// Adds the attributes.
+    pub const ATTRS: u8 = 2;
+    /// Adds the omap's digest.
+    pub const OMAP_DIGEST: u8 = 3;
+    /// Adds fingerprints of shards.
+    pub const FINGERPRINTS: u8 = 4;
+}
+
 impl Encode for ObjectScan {
     fn encode(&self, w: &mut Writer) {
-        // Version 2 adds the attributes, version 3 the omap's digest, version 4 fingerprints.
-        w.versioned(4, 1, |w| {
+        w.versioned(form::FINGERPRINTS, form::PLAIN, |w| {
             w.put(&self.object);
             w.u64(self.size_bytes);
             w.put(&self.info);
@@ -85,7 +96,7 @@ impl Decode for ObjectScan {
     const MIN_BYTES: usize = 6;
 
     fn decode(r: &mut Reader<'_>) -> Result<ObjectScan, DecodeError> {
-        let (head, mut r) = r.versioned("scan of an object", 4)?;
+        let (head, mut r) = r.versioned("scan of an object", form::FINGERPRINTS)?;
         let scan = ObjectScan {
             object: r.get()?,
             size_bytes: r.u64()?,
@@ -102,10 +113,10 @@ impl Decode for ObjectScan {
             metadata_error: r.get()?,
         };
         let own = |bytes: Bytes| Bytes::copy_from_slice(&bytes);
-        let attrs: Option<BTreeMap<Bytes, Bytes>> = if head.version >= 2 { r.get()? } else { None };
+        let attrs: Option<BTreeMap<Bytes, Bytes>> = if head.version >= form::ATTRS { r.get()? } else { None };
         let attrs = attrs.map(|attrs| attrs.into_iter().map(|(name, value)| (own(name), own(value))).collect());
-        let omap_digest = if head.version >= 3 { r.get()? } else { None };
-        let fingerprints = if head.version >= 4 { r.get()? } else { None };
+        let omap_digest = if head.version >= form::OMAP_DIGEST { r.get()? } else { None };
+        let fingerprints = if head.version >= form::FINGERPRINTS { r.get()? } else { None };
         Ok(ObjectScan { attrs, omap_digest, fingerprints, ..scan })
     }
 }

@@ -92,11 +92,19 @@ impl Decode for ScrubCursor {
     }
 }
 
+/// Versions of the encoding of [`ScrubMark`]. Each has all fields of those before it.
+mod form {
+    /// Ends with the cursor.
+    pub const PLAIN: u8 = 1;
+    /// Adds what is undecided, of the whole and of the part that the cursor is behind.
+    pub const UNDECIDED: u8 = 2;
+    /// Adds large omaps, of both.
+    pub const LARGE_OMAPS: u8 = 3;
+}
+
 impl Encode for ScrubMark {
     fn encode(&self, w: &mut Writer) {
-        // Version 2 adds what is undecided, of the whole and of the part that the cursor is behind; version 3 adds
-        // large omaps.
-        w.versioned(3, 1, |w| {
+        w.versioned(form::LARGE_OMAPS, form::PLAIN, |w| {
             w.put(&self.light_at);
             w.put(&self.light_version);
             w.put(&self.deep_at);
@@ -120,7 +128,7 @@ impl Decode for ScrubMark {
     const MIN_BYTES: usize = 6;
 
     fn decode(r: &mut Reader<'_>) -> Result<ScrubMark, DecodeError> {
-        let (head, mut r) = r.versioned("scrub mark", 3)?;
+        let (head, mut r) = r.versioned("scrub mark", form::LARGE_OMAPS)?;
         let mut mark = ScrubMark {
             light_at: r.get()?,
             light_version: r.get()?,
@@ -136,12 +144,12 @@ impl Decode for ScrubMark {
             large_omaps: 0,
             cursor: r.get()?,
         };
-        if head.version >= 2 {
+        if head.version >= form::UNDECIDED {
             mark.undecided = r.u64()?;
             let in_part = r.u64()?;
             mark.cursor.iter_mut().for_each(|cursor| cursor.undecided = in_part);
         }
-        if head.version >= 3 {
+        if head.version >= form::LARGE_OMAPS {
             mark.large_omaps = r.u64()?;
             let in_part = r.u64()?;
             mark.cursor.iter_mut().for_each(|cursor| cursor.large_omaps = in_part);

@@ -4,6 +4,8 @@ use crate::{Decode, DecodeError, Encode, Reader, Writer};
 use bytes::Bytes;
 use types::Utime;
 
+pub mod object_map;
+
 /// Number that stands for the image itself where a snapshot may stand: Ceph's `CEPH_NOSNAP`.
 pub const NO_SNAP: u64 = u64::MAX - 1;
 
