@@ -1,6 +1,7 @@
 //! State of a group on its way to serving.
 
 use crate::agreement::found_copies::Doubt;
+use crate::agreement::log_holders::LogHolders;
 use crate::agreement::ways_back::GoingBack;
 use crate::messages::peering::MemberState;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +26,8 @@ pub(crate) enum Phase {
     /// Waits for the log of the member that has the longest.
     GettingLog {
         from: OsdId,
+        /// In an erasure-coded group: those whose logs tell where the group's ends.
+        holders: LogHolders,
     },
     /// Members bring their logs to the authoritative one.
     Starting {

@@ -2,7 +2,9 @@
 //!
 //! The primary gives each update the next version, submits it to its own store, and sends it to every other member that
 //! has the log. Members submit what comes in the order in which it comes. An update is done, and its client answered,
-//! once every serving member has it durably; so updates end in the order of their versions.
+//! once every serving member that it touches has it durably, and all before it are done; so updates end in the order of
+//! their versions. In erasure-coded groups an update may skip shards: their members are told later
+//! ([`crate::coded::skipped`]).
 
 use crate::agreement::members::Standing;
 use crate::coded::skipped::Skipped;
@@ -113,6 +115,9 @@ impl Pg {
             self.ops.take_on_its_way(cx, &mut op, shards.new_bytes);
         }
         let own_shard = self.core.interval.shard_of(cx.whoami);
+        if let Some(shards) = shards.as_ref().filter(|_| entries.len() == 1 && cx.may_skip_shards) {
+            entries[0].skipped = shards.skipped(&steps);
+        }
         let entry_of_written = entries.last().expect("the update's own was put there").clone();
         let own_steps = match &shards {
             Some(shards) => {
@@ -193,13 +198,22 @@ impl Pg {
             }
             if later { without.push(osd) } else { with_steps.push(osd) }
         }
+        let mut skips = Vec::new();
         if let Some(shards) = shards {
             // Each member gets the steps of its own shard.
             for osd in std::mem::take(&mut with_steps) {
                 let shard = self.core.interval.shard_of(osd);
                 let (steps, entry) = (shards.of(&steps, shard), shards.entry(&entry_of_written, shard));
+                let is_skipped = shard.is_some_and(|shard| entry.skipped.skips(shard));
                 let (info, others) = (self.core.info.clone(), others.to_vec());
-                cx.send_osd(osd, RepOp { pg, entry, others, info, committed, steps, hops_wanted });
+                let message = RepOp { pg, entry, others, info, committed, steps, hops_wanted };
+                match is_skipped {
+                    true => {
+                        skips.push(osd);
+                        cx.send_osd_later(osd, message);
+                    }
+                    false => cx.send_osd(osd, message),
+                }
             }
         }
         for (members, steps) in [(without, Vec::new()), (with_steps, steps)] {
@@ -207,13 +221,11 @@ impl Pg {
                 let (entry, others, info) = (entry.clone(), others.to_vec(), self.core.info.clone());
                 let message = RepOp { pg, entry, others, info, committed, steps, hops_wanted };
                 let envelope = message.seal(0, Target::default());
-                cx.outbox
-                    .outputs
-                    .extend(members.into_iter().map(|osd| Output::ToOsd { osd, envelope: envelope.clone() }));
+                members.into_iter().for_each(|osd| cx.outbox.send(osd, envelope.clone()));
             }
         }
         self.core.append_logged(entries, (log_tail, forgotten), rolled_forward);
-        self.replication.in_flight.push_back(UpdateInFlight { version, op, reply, acks: Vec::new(), watch });
+        self.replication.in_flight.push_back(UpdateInFlight { version, op, reply, acks: Vec::new(), watch, skips });
     }
 
     /// Takes the primary's update that has come to this member; its first byte did at `began`.
@@ -312,9 +324,31 @@ impl Pg {
         let all_count = !mutant::is(Mutant::AckFromPrimary);
         let needed = self.replication.needed.iter().filter(|osd| all_count || **osd == cx.whoami);
         let committed = needed.map(|osd| self.replication.durable_on(*osd)).min().unwrap_or_default();
-        if committed <= self.replication.committed {
-            return;
+        if committed > self.replication.committed {
+            self.all_have(cx, committed);
         }
+        let mut objects = Vec::new();
+        while self.replication.is_first_done(|osd| all_count || osd == cx.whoami) {
+            let update = self.replication.in_flight.pop_front().expect("just seen");
+            if !update.watch.is_empty() {
+                self.watches.op_done(cx, &update.op, update.watch, update.reply.user_version);
+            }
+            let last_member = (osd != cx.whoami).then_some(osd);
+            let way = Replicated { last_member, acks: &update.acks };
+            self.answer_update(cx, &update.op, update.reply, Some(way));
+            self.core.is_answered(update.version);
+            objects.push((update.op.object, update.op.trim));
+        }
+        for (object, trim) in objects {
+            self.update_done(cx, &object);
+            if let Some(trim) = trim {
+                self.snap_trim.trimmed(&self.core, cx, object, trim);
+            }
+        }
+    }
+
+    /// Notes that all members without which no client is answered have everything up to `committed` durably.
+    fn all_have(&mut self, cx: &mut Context<'_>, committed: EVersion) {
         let was_to_stay = self.replication.is_brought_to_stay();
         self.replication.committed = committed;
         if self.core.protection().keeps_undo() {
@@ -323,23 +357,6 @@ impl Pg {
             backfilled.into_iter().for_each(|osd| self.serve_if_settled(cx, osd));
             if !was_to_stay && self.replication.is_brought_to_stay() {
                 self.members_changed(cx);
-            }
-        }
-        let mut objects = Vec::new();
-        while self.replication.in_flight.front().is_some_and(|update| update.version <= committed) {
-            let update = self.replication.in_flight.pop_front().expect("just seen");
-            if !update.watch.is_empty() {
-                self.watches.op_done(cx, &update.op, update.watch, update.reply.user_version);
-            }
-            let last_member = (osd != cx.whoami).then_some(osd);
-            let way = Replicated { last_member, acks: &update.acks };
-            self.answer_update(cx, &update.op, update.reply, Some(way));
-            objects.push((update.op.object, update.op.trim));
-        }
-        for (object, trim) in objects {
-            self.update_done(cx, &object);
-            if let Some(trim) = trim {
-                self.snap_trim.trimmed(&self.core, cx, object, trim);
             }
         }
     }

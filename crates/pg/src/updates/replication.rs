@@ -20,6 +20,8 @@ pub(super) struct UpdateInFlight {
     pub(super) acks: Vec<MemberAck>,
     /// Effects on watches when it is durable.
     pub(super) watch: Vec<WatchEffect>,
+    /// Members whose shards it skips: they are told of it later, and its client is answered without them.
+    pub(super) skips: Vec<OsdId>,
 }
 
 /// The primary's view of its updates. Empty on other members.
@@ -30,7 +32,7 @@ pub(crate) struct Replication {
     pub(super) durable: BTreeMap<OsdId, EVersion>,
     /// Members without which no client is answered.
     pub(super) needed: BTreeSet<OsdId>,
-    /// How far all of these are.
+    /// How far all of these are. Clients may have been answered for updates behind it, which skip some of them.
     pub(super) committed: EVersion,
     /// Version up to which members of an erasure-coded group may have been brought objects whole, which they could not
     /// take back. Until that is committed, members that can must stay.
@@ -46,7 +48,7 @@ impl Replication {
         self.committed = head;
     }
 
-    /// Returns how far clients may have been answered.
+    /// Returns how far all members are without which no client is answered.
     pub fn committed(&self) -> EVersion {
         self.committed
     }
@@ -54,6 +56,16 @@ impl Replication {
     /// Notes that a member was brought an object, while the log's head was `head`.
     pub fn brought(&mut self, head: EVersion) {
         self.brought = head;
+    }
+
+    /// Tells whether the client of the oldest update in flight can be answered: each member that the update touches,
+    /// and without which no client is answered, has it durably. `counts`: members that count.
+    pub(super) fn is_first_done(&self, counts: impl Fn(OsdId) -> bool) -> bool {
+        let is_done = |update: &UpdateInFlight| {
+            let mut needed = self.needed.iter().filter(|osd| counts(**osd));
+            needed.all(|osd| self.durable_on(*osd) >= update.version || update.skips.contains(osd))
+        };
+        self.in_flight.front().is_some_and(is_done)
     }
 
     /// Tells whether everything that was brought to members whole has come to stay.
