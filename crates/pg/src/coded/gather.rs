@@ -159,7 +159,7 @@ impl Pg {
             match old {
                 Some(shard) => self.ask_for_old_shard(cx, osd, shard as u8, message),
                 None if osd == cx.whoami => self.serve(cx, osd, message),
-                None => cx.send_osd(osd, message),
+                None => cx.ask_osd(osd, message),
             }
         }
     }

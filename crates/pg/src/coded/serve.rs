@@ -139,7 +139,7 @@ impl Pg {
         let reply = ShardReadReply { pg, read, outcome, attrs, omap, data };
         match serve.to == cx.whoami {
             true => self.coded.own_answers.put(reply),
-            false => cx.send_osd(serve.to, reply),
+            false => cx.answer_osd(serve.to, reply),
         }
     }
 }
