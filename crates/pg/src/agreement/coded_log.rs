@@ -181,10 +181,18 @@ impl Agreement<'_> {
             }
         }
         let leads = wanted.iter().position(|osd| osd.is_some());
+        // Who served last, and has been up since, has its shard. One that has started since then may have come back
+        // without.
+        let has_stayed = |osd: OsdId, shard: usize| {
+            let (up_from, recorded) = life_of(cx, osd, history);
+            up_from <= recorded && served(history).any(|holder| holder == (osd, shard as u8))
+        };
         for (osd, shard) in served(history).chain(served_before(history)) {
             let shard = usize::from(shard);
             // The first place leads, for which it takes more than an old shard.
-            let may = leads.is_some_and(|leads| leads < shard) && cx.map.is_up(osd) && !wanted.contains(&osd);
+            let may_lead = has_stayed(osd, shard);
+            let may = leads.is_some_and(|leads| leads < shard || may_lead);
+            let may = may && cx.map.is_up(osd) && !wanted.contains(&osd);
             if let Some(place) = wanted.get_mut(shard).filter(|place| may && !place.is_some()) {
                 *place = osd;
             }

@@ -141,6 +141,40 @@ fn a_coded_group_goes_on_without_an_osd_that_goes_down_while_it_waits() {
     assert_eq!(cluster.history().members, [A, B]);
 }
 
+/// Has the map give a group of three shards no OSD for the first one, which A still has.
+fn without_the_first_shard(cluster: &mut Cluster) {
+    place(cluster, 3, &[B, C]);
+    cluster.temps.clear();
+    cluster.move_group(&[OsdId::NONE.0, 1, 2]);
+    cluster.update_all();
+    cluster.settle();
+    cluster.pass(Duration::from_secs(2));
+}
+
+#[test]
+fn an_osd_that_has_the_first_shard_leads_again_though_the_map_has_no_osd_for_it() {
+    let mut cluster = Cluster::coded(3);
+    without_the_first_shard(&mut cluster);
+    assert_eq!(cluster.temps.first(), Some(&vec![A, B, C]));
+    assert!(!cluster.is_active(B));
+    cluster.temps.clear();
+    cluster.move_group(&[0, 1, 2]);
+    cluster.update_all();
+    (0..3).for_each(|_| cluster.pass(Duration::from_secs(1)));
+    assert!(cluster.is_active(A));
+    assert_eq!((cluster.history().members, &cluster.temps), (vec![A, B, C], &Vec::new()));
+}
+
+#[test]
+fn an_osd_that_has_started_since_it_served_does_not_lead_for_its_shard() {
+    let mut cluster = Cluster::coded(3);
+    cluster.mark_down(0);
+    cluster.mark_up(0);
+    without_the_first_shard(&mut cluster);
+    assert!(cluster.is_active(B));
+    assert!(!cluster.temps.contains(&vec![A, B, C]), "it may have come back without the shard");
+}
+
 #[test]
 fn an_osd_that_is_to_lead_and_goes_down_is_not_waited_for() {
     let mut cluster = filled(4, 3);
