@@ -32,7 +32,7 @@ pub struct PgQuery {
 
 /// Versions of the encodings of messages in which groups agree. Each has all fields of those before it.
 mod form {
-    /// What each message had at first.
+    /// Has the fields that each message had at first.
     pub const PLAIN: u8 = 1;
     /// Adds to [`PgQuery`](super::PgQuery) the numbers of groups of the pool.
     pub const QUERY_PG_NUMS: u8 = 2;

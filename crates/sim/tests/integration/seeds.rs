@@ -172,8 +172,8 @@ fn seeds_that_found_bugs() {
     check_by(std::iter::once(22_958_886_403), check_swarm);
     // A group served with one member while it asked for an acting set with the other, and bits rotted on that one.
     check_by(std::iter::once(1_432_827_120_030), check_swarm);
-    // An OSD was looked at in the midst of a turn that took long: its messenger had given up a connection, and memory for
-    // what came there was counted until the turn's end.
+    // An OSD was looked at in the midst of a turn that took long: its messenger had given up a connection, and memory
+    // for messages on it was counted until the turn's end.
     check_by(std::iter::once(998_825_430_168), check_swarm);
 }
 

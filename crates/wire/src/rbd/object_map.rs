@@ -40,9 +40,14 @@ pub fn objects_in_head(head: &[u8]) -> Result<u64, DecodeError> {
     r.u64()
 }
 
+/// Returns the number of bytes that so many states take. One that no memory holds becomes the largest.
+fn packed_bytes(objects: u64) -> usize {
+    usize::try_from(objects.div_ceil(PER_BYTE)).unwrap_or(usize::MAX)
+}
+
 /// Returns the place of an object's state: its byte, and its shift within it.
 fn place(object: u64) -> (usize, u64) {
-    ((object / PER_BYTE) as usize, 6 - 2 * (object % PER_BYTE))
+    (usize::try_from(object / PER_BYTE).unwrap_or(usize::MAX), 6 - 2 * (object % PER_BYTE))
 }
 
 /// Returns the state of an object among packed states. Panics beyond their end.
@@ -71,7 +76,7 @@ pub struct ObjectMap {
 
 impl ObjectMap {
     pub fn new(objects: u64) -> ObjectMap {
-        ObjectMap { objects, packed: vec![0; objects.div_ceil(PER_BYTE) as usize] }
+        ObjectMap { objects, packed: vec![0; packed_bytes(objects)] }
     }
 
     pub fn len(&self) -> u64 {
@@ -97,7 +102,7 @@ impl ObjectMap {
     /// Makes the map one of so many objects; new ones get a state.
     pub fn resize(&mut self, objects: u64, state: u8) {
         let before = std::mem::replace(&mut self.objects, objects);
-        self.packed.resize(objects.div_ceil(PER_BYTE) as usize, 0);
+        self.packed.resize(packed_bytes(objects), 0);
         (before..objects).for_each(|object| self.set(object, state));
         // Bits behind the last object must be zero.
         (objects..self.packed.len() as u64 * PER_BYTE).for_each(|object| set_state_in(&mut self.packed, object, 0));
@@ -131,11 +136,11 @@ impl ObjectMap {
     fn parts<'a>(r: &mut Reader<'a>) -> Result<(ObjectMap, &'a [u8], &'a [u8]), DecodeError> {
         let objects = objects_in_head(r.peek())?;
         let head = r.blob()?;
-        let bytes = objects.div_ceil(PER_BYTE);
-        if bytes > r.left() as u64 {
-            return Err(DecodeError::Count { what: "object map", count: bytes as usize, left: r.left() });
+        let bytes = packed_bytes(objects);
+        if bytes > r.left() {
+            return Err(DecodeError::Count { what: "object map", count: bytes, left: r.left() });
         }
-        let packed = r.raw(bytes as usize)?.to_vec();
+        let packed = r.raw(bytes)?.to_vec();
         Ok((ObjectMap { objects, packed }, head, r.blob()?))
     }
 }
