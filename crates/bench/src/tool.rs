@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::histogram::{Digits, Histogram, HistogramData, LatencySummary};
-use crate::plan::{Load, Operations, Stop, Workload};
+use crate::plan::{Group, Load, Operations, Stop, Workload};
 
 /// Largest size of an image's objects.
 const RBD_OBJECT_BYTES_MAX: u64 = 32 << 20;
@@ -20,6 +20,8 @@ pub enum Tool {
     Nacre,
     /// This program, with images by Nacre's client.
     NacreRbd,
+    /// This program, with objects by S3.
+    NacreS3,
     /// `rados bench` of Ceph's packages.
     RadosBench,
     /// `fio` with its engine `rados`.
@@ -56,6 +58,7 @@ impl Tool {
         match self {
             Tool::Nacre => "nacre",
             Tool::NacreRbd => "nacre-rbd",
+            Tool::NacreS3 => "nacre-s3",
             Tool::RadosBench => "rados-bench",
             Tool::FioRados => "fio-rados",
             Tool::FioRbd => "fio-rbd",
@@ -68,7 +71,7 @@ impl Tool {
 
     /// True if this program makes the load.
     pub fn is_own(&self) -> bool {
-        matches!(self, Tool::Nacre | Tool::NacreRbd)
+        matches!(self, Tool::Nacre | Tool::NacreRbd | Tool::NacreS3)
     }
 
     /// True if the load is on images.
@@ -79,7 +82,7 @@ impl Tool {
     /// The tool's programs, and the Debian packages that have them.
     pub fn programs(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            Tool::Nacre | Tool::NacreRbd => &[],
+            Tool::Nacre | Tool::NacreRbd | Tool::NacreS3 => &[],
             Tool::RadosBench => &[("rados", "ceph-common")],
             Tool::FioRados => &[("fio", "fio")],
             Tool::FioRbd => &[("fio", "fio"), ("rbd", "ceph-common")],
@@ -107,6 +110,11 @@ impl Tool {
             let reason = "gives each group an image, which one client at a time can write to; \
                           several clients take several groups";
             return several.then(|| ("groups", format!("{name} {reason}")));
+        }
+        if self == Tool::NacreS3 {
+            let partial = |group: &Group| group.io_bytes() != group.object_bytes && group.operations.reads() < 100;
+            let reason = "writes whole objects, which S3 only has; reads may be of io_bytes, writes may not";
+            return workload.groups.iter().any(partial).then(|| ("groups", format!("{name} {reason}")));
         }
         let [group] = &workload.groups[..] else {
             return Some(("groups", format!("{name} runs one group at a time; several at once take the tool nacre")));
