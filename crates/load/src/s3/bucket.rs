@@ -68,14 +68,14 @@ impl<'a> Asked<'a> {
     }
 }
 
-struct Answer {
+struct GatewayAnswer {
     status: StatusCode,
     body: Bytes,
 }
 
-impl Answer {
+impl GatewayAnswer {
     /// Errors: the gateway has answered otherwise. After a server's error, a change may happen all the same.
-    fn expect(self, wanted: &[StatusCode], what: &str) -> Result<Answer, Failure> {
+    fn expect(self, wanted: &[StatusCode], what: &str) -> Result<GatewayAnswer, Failure> {
         if wanted.contains(&self.status) {
             return Ok(self);
         }
@@ -114,14 +114,14 @@ impl Bucket {
     /// Sends a request and reads its answer.
     ///
     /// Errors: none came, or not in time.
-    async fn ask(&self, asked: Asked<'_>) -> Result<Answer, Failure> {
+    async fn ask(&self, asked: Asked<'_>) -> Result<GatewayAnswer, Failure> {
         match tokio::time::timeout(self.site.timeout, self.exchange(asked)).await {
             Ok(answer) => answer,
             Err(_) => Err(late("no answer", &format!("within {} s", self.site.timeout.as_secs()))),
         }
     }
 
-    async fn exchange(&self, asked: Asked<'_>) -> Result<Answer, Failure> {
+    async fn exchange(&self, asked: Asked<'_>) -> Result<GatewayAnswer, Failure> {
         let is_head = asked.method == Method::HEAD;
         let request = self.request(asked);
         let mut connection = self.connection().await?;
@@ -133,7 +133,7 @@ impl Bucket {
         };
         // A connection with an answer that was not read to its end is not used again.
         self.idle.borrow_mut().push(connection);
-        Ok(Answer { status, body })
+        Ok(GatewayAnswer { status, body })
     }
 
     /// A connection without a request.
