@@ -364,4 +364,47 @@ mod tests {
         plan("nacre-rbd", &[("{\"duration_s\": 5}", "{\"steady\": {\"round_s\": 2}}")]).unwrap();
         assert!(plan("dd", &[]).is_err());
     }
+
+    #[test]
+    fn workloads_of_s3_have_gateways_and_whole_objects() {
+        let plan = |change: &[(&str, &str)]| {
+            let mut text = r#"{"version": 1, "name": "x", "seed": 1, "clusters": [
+                {"name": "n", "engine": "nacre", "configuration": "a",
+                 "s3": {"endpoint": "http://127.0.0.1:8333", "keys": "k"}}],
+                "pools": [{"name": "b"}, {"name": "p"}],
+                "workloads": [{"name": "w", "pool": "b", "tool": "nacre-s3", "warm_up_s": 1, "stop": {"duration_s": 5},
+                  "groups": [{"name": "g", "object_bytes": 65536, "objects": 30, "operations": {"random_write": 100},
+                              "instances": 2, "load": {"closed": {"queue_depth": 4}}}]}]}"#
+                .to_owned();
+            for (from, to) in change {
+                assert!(text.contains(from), "{from}");
+                text = text.replace(from, to);
+            }
+            Plan::from_json(&text)
+        };
+        let whole = plan(&[]).unwrap();
+        assert_eq!(Plan::from_json(&whole.to_json()).unwrap(), whole);
+        assert!(whole.is_bucket("b") && !whole.is_bucket("p"));
+        let gateway = whole.clusters[0].s3.as_ref().unwrap();
+        assert!(gateway.region == "us-east-1" && !gateway.signed_payload);
+        let refused = |change: &[(&str, &str)], field: &str, words: &str| {
+            let said = plan(change).unwrap_err().to_string();
+            assert!(said.starts_with(field) && said.contains(words), "{said}");
+        };
+        let partial = ("\"objects\": 30", "\"objects\": 30, \"io_bytes\": 4096");
+        refused(&[partial], "workloads[0].groups", "whole objects");
+        plan(&[partial, ("random_write", "random_read")]).unwrap();
+        let endpoint = ",\n                 \"s3\": {\"endpoint\": \"http://127.0.0.1:8333\", \"keys\": \"k\"}";
+        refused(&[(endpoint, "")], "clusters[0].s3", "is missing");
+        for wrong in ["https://h:1", "http://h", "http://:1", "http://h:x", "h:1"] {
+            refused(&[("http://127.0.0.1:8333", wrong)], "clusters[0].s3.endpoint", "is not http://HOST:PORT");
+        }
+        refused(&[("\"keys\": \"k\"", "\"region\": \"\"")], "clusters[0].s3.region", "no region");
+        let made = "{\"name\": \"b\", \"pg_count\": 8, \"redundancy\": {\"replicated\": {\"size\": 3}}}";
+        refused(&[("{\"name\": \"b\"}", made)], "workloads[0].pool", "the gateway chooses redundancy");
+        let other = "\"workloads\": [{\"name\": \"o\", \"pool\": \"b\", \"warm_up_s\": 1, \"stop\": {\"duration_s\": 5}, \
+                     \"groups\": [{\"name\": \"g\", \"object_bytes\": 4096, \"objects\": 1, \"instances\": 1, \
+                     \"operations\": {\"random_write\": 100}, \"load\": {\"closed\": {\"queue_depth\": 1}}}]},";
+        refused(&[("\"workloads\": [", other)], "workloads[1].pool", "a pool elsewhere");
+    }
 }

@@ -166,7 +166,7 @@ pub async fn run(
         facts.insert(format!("cluster.{}.daemons_measured", connected.plan.name), said);
         folder.copy_configuration(&connected.plan.name, &connected.plan.configuration)?;
     }
-    facts.extend(agents.iter().flat_map(agent_facts));
+    facts.extend(agents.iter().flat_map(Agents::facts));
     let mut result = RunResult::new(plan, facts);
     if options.ceilings {
         observer.event(Event::Step("measuring what the drive and the network can do".into()));
@@ -219,28 +219,6 @@ async fn agents(plan: &Plan, options: &Options, observer: &mut dyn Observer) -> 
         )));
     }
     Ok(agents)
-}
-
-/// Facts about agents for the result.
-fn agent_facts(agents: &Agents) -> BTreeMap<String, String> {
-    let mut facts = BTreeMap::new();
-    let mut hosts = BTreeMap::new();
-    for link in &agents.links {
-        let mut add = |name: &str, value: String| facts.insert(format!("agent.{}.{name}", link.name), value);
-        add("program", link.program.clone());
-        add("part", if link.machine.watch_only { "watches".into() } else { "carries load".into() });
-        let ns =
-            |offset: Option<i128>| offset.map_or("not available".into(), |ns| format!("{:.1}", ns as f64 / 1000.0));
-        add("time_of_day_offset_us", ns(link.wall.map(|offset| offset.offset_ns)));
-        add("time_of_day_uncertainty_us", ns(link.wall.map(|offset| offset.uncertainty_ns)));
-        add("start_uncertainty_us", ns(link.monotonic.map(|offset| offset.uncertainty_ns)));
-        for (name, value) in &link.machine.facts {
-            add(name, value.clone());
-        }
-        hosts.insert(&link.machine.id, link.machine.processors);
-    }
-    facts.insert("agents.processors".into(), hosts.values().sum::<usize>().to_string());
-    facts
 }
 
 /// The folder of a cluster's configuration, which on one machine also holds its stores.
@@ -545,6 +523,10 @@ impl Run<'_> {
     async fn keep_hops(&mut self, cluster: usize, workload: &Workload, iteration: u32, measured_s: f64) {
         let connected = &self.clusters[cluster];
         let name = connected.plan.name.clone();
+        // A bucket is no pool, even if a pool has its name.
+        if workload.tool == Tool::NacreS3 {
+            return;
+        }
         let Ok(pool) = connected.cluster.pool(&workload.pool).await else { return };
         let Ok(gathered) = hops::gather(&connected.cluster, None).await else { return };
         let reads = workload.groups.iter().any(|group| group.operations.reads() > 0);

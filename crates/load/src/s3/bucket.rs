@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use bench::schedule::Outcome;
 use bytes::{Bytes, BytesMut};
@@ -22,6 +22,9 @@ use crate::objects::{Failure, Objects};
 
 /// Bytes of an answer that an error tells.
 const TOLD_BYTES: usize = 300;
+/// Attempts to remove a bucket that is not empty yet, and the time between them.
+const EMPTY_TRIES: u32 = 20;
+const EMPTY_PAUSE: Duration = Duration::from_millis(100);
 
 /// Objects of a bucket.
 pub struct Bucket {
@@ -234,14 +237,22 @@ impl Objects for Bucket {
         answer.expect(&[StatusCode::NO_CONTENT, StatusCode::NOT_FOUND], "DELETE").map(drop)
     }
 
-    /// Removes the bucket if this iteration has made it. The last instance that has removed its objects can.
+    /// Removes the bucket if this iteration has made it. The last instance that has removed its objects can. A bucket in
+    /// which somebody else has put objects stays.
     async fn finish(&self) -> Result<(), Failure> {
         if !self.site.made.load(Ordering::Relaxed) {
             return Ok(());
         }
-        let answer = self.ask(Asked::new(Method::DELETE, "")).await?;
         let wanted = [StatusCode::NO_CONTENT, StatusCode::NOT_FOUND, StatusCode::CONFLICT];
-        answer.expect(&wanted, "removing the bucket").map(drop)
+        for _ in 0..EMPTY_TRIES {
+            let answer = self.ask(Asked::new(Method::DELETE, "")).await?.expect(&wanted, "removing the bucket")?;
+            if answer.status != StatusCode::CONFLICT {
+                break;
+            }
+            // Its list may still name objects that were removed just now.
+            tokio::time::sleep(EMPTY_PAUSE).await;
+        }
+        Ok(())
     }
 
     fn only_whole_writes(&self) -> bool {

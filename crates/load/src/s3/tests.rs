@@ -41,7 +41,8 @@ async fn gateway(answers: Vec<Option<String>>) -> (String, Arc<Mutex<Vec<(String
                     }
                     bytes.drain(..length);
                     requests.lock().unwrap().push((head, length, connection));
-                    let Some(answer) = answers.lock().unwrap().next().flatten() else { std::future::pending().await };
+                    let next = answers.lock().unwrap().next().flatten();
+                    let Some(answer) = next else { return std::future::pending().await };
                     stream.write_all(answer.as_bytes()).await.unwrap();
                 }
             });
@@ -60,7 +61,7 @@ fn site(address: &str) -> BucketSite {
     let keys = Some(folder.display().to_string());
     let endpoint = format!("http://{address}");
     let gateway = S3Gateway { endpoint, keys, region: "r".into(), signed_payload: false };
-    let site = BucketSite::new(&gateway, "b", Duration::from_millis(300)).unwrap();
+    let site = BucketSite::new(&gateway, "b", Duration::from_secs(1)).unwrap();
     std::fs::remove_file(folder).unwrap();
     assert!(matches!(BucketSite::new(&gateway, "b", Duration::ZERO), Err(GatewayError::Unreadable { .. })));
     assert!(!format!("{site:?}").contains("SK"), "keys are in no message");
@@ -77,6 +78,7 @@ async fn objects_go_over_one_connection() {
             answer("200 OK", "abcd"),
             answer("206 Partial Content", "bc"),
             answer("204 No Content", ""),
+            answer("409 Conflict", "<Code>BucketNotEmpty</Code>"),
             answer("204 No Content", ""),
         ];
         let (address, asked) = gateway(answers).await;
@@ -88,7 +90,7 @@ async fn objects_go_over_one_connection() {
         bucket.finish().await.unwrap();
         let asked = asked.lock().unwrap().clone();
         let lines: Vec<&str> = asked.iter().map(|(head, ..)| head.lines().next().unwrap()).collect();
-        let wanted = ["HEAD /b", "PUT /b", "PUT /b/k", "GET /b/k", "GET /b/k", "DELETE /b/k", "DELETE /b"];
+        let wanted = ["HEAD /b", "PUT /b", "PUT /b/k", "GET /b/k", "GET /b/k", "DELETE /b/k", "DELETE /b", "DELETE /b"];
         assert_eq!(lines, wanted.map(|line| format!("{line} HTTP/1.1")));
         assert!(asked[4].0.contains("range: bytes=1-2\r\n") && !asked[3].0.contains("range:"));
         assert!(asked.iter().all(|(head, _, connection)| head.contains("authorization: AWS4-") && *connection == 0));
