@@ -237,8 +237,8 @@ impl Objects for Bucket {
         answer.expect(&[StatusCode::NO_CONTENT, StatusCode::NOT_FOUND], "DELETE").map(drop)
     }
 
-    /// Removes the bucket if this iteration has made it. The last instance that has removed its objects can. A bucket in
-    /// which somebody else has put objects stays.
+    /// Removes the bucket if this iteration has made it. The last instance that has removed its objects can. A bucket
+    /// in which somebody else has put objects stays.
     async fn finish(&self) -> Result<(), Failure> {
         if !self.site.made.load(Ordering::Relaxed) {
             return Ok(());
