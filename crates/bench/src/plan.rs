@@ -78,6 +78,31 @@ pub struct Cluster {
     pub engine: Engine,
     /// Path of the cluster's `ceph.conf`.
     pub configuration: String,
+    /// The gateway that workloads of S3 use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub s3: Option<S3Gateway>,
+}
+
+/// An S3 gateway in front of a cluster: Nacre's, `radosgw`, or any other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct S3Gateway {
+    /// `http://HOST:PORT`.
+    pub endpoint: String,
+    /// Path of a file with the keys, in the form of AWS's `credentials`. If absent, the environment has them. A plan
+    /// never has the keys themselves, because results have the plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<String>,
+    #[serde(default = "default_region")]
+    pub region: String,
+    /// Requests sign the bytes of their bodies, too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub signed_payload: bool,
+}
+
+/// The region that requests name where a plan names none.
+pub fn default_region() -> String {
+    "us-east-1".into()
 }
 
 /// The software of a cluster's daemons.
@@ -88,7 +113,8 @@ pub enum Engine {
     Ceph,
 }
 
-/// A pool to make; or, without redundancy and number of placement groups, one that every cluster has already.
+/// A pool to make; or, without redundancy and number of placement groups, one that every cluster has already. To
+/// workloads of S3 it is a bucket, which is made where it is not there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pool {
@@ -311,6 +337,11 @@ impl Plan {
     /// The pool called `name`, which a checked plan has for each of its workloads.
     pub fn pool(&self, name: &str) -> Option<&Pool> {
         self.pools.iter().find(|pool| pool.name == name)
+    }
+
+    /// True if the pool called `name` is a bucket.
+    pub fn is_bucket(&self, name: &str) -> bool {
+        self.workloads.iter().any(|workload| workload.pool == name && workload.tool == Tool::NacreS3)
     }
 }
 

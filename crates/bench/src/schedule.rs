@@ -53,6 +53,9 @@ pub enum Outcome {
     Refused,
     /// There was no answer: a write may have happened, and may even happen later.
     Unknown,
+    /// There was no answer: a write may have happened, and may even happen after later writes of the same block, which
+    /// other connections carry.
+    Late,
 }
 
 /// Versions that a block may hold.
@@ -62,6 +65,8 @@ struct Versions {
     oldest: u32,
     /// The latest version that was attempted.
     newest: u32,
+    /// A write without an answer may still happen at any time.
+    late: bool,
 }
 
 /// Number of the run in the patterns of one iteration of one workload. Objects and versions have the same numbers in
@@ -119,7 +124,7 @@ impl Worker {
             (0, 1, group.blocks(), (u128::from(group.blocks()) * u128::from(number) / u128::from(workers)) as u64)
         };
         let initial = if group.prefill() { PREFILL_VERSION } else { 0 };
-        let versions = Versions { oldest: initial, newest: initial };
+        let versions = Versions { oldest: initial, newest: initial, late: false };
         Worker {
             random: Random::new(seed, (u64::from(group_index) << 32) | number),
             weights: [
@@ -185,10 +190,12 @@ impl Worker {
         let Kind::Write { version } = operation.kind else { return };
         let versions = &mut self.versions[block as usize];
         match outcome {
+            Outcome::Done if versions.late => {}
             // An earlier write of unknown outcome cannot come later: the client sends a worker's operations on an
             // object in order.
             Outcome::Done => versions.oldest = version,
             Outcome::Unknown => {}
+            Outcome::Late => versions.late = true,
             // Nothing was written, so this version cannot be read; its number is free again.
             Outcome::Refused => versions.newest = version - 1,
         }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::histogram::{Digits, Histogram, HistogramData, LatencySummary};
-use crate::plan::{Load, Operations, Stop, Workload};
+use crate::plan::{Group, Load, Operations, Stop, Workload};
 
 /// Largest size of an image's objects.
 const RBD_OBJECT_BYTES_MAX: u64 = 32 << 20;
@@ -20,6 +20,8 @@ pub enum Tool {
     Nacre,
     /// This program, with images by Nacre's client.
     NacreRbd,
+    /// This program, with objects by S3.
+    NacreS3,
     /// `rados bench` of Ceph's packages.
     RadosBench,
     /// `fio` with its engine `rados`.
@@ -56,6 +58,7 @@ impl Tool {
         match self {
             Tool::Nacre => "nacre",
             Tool::NacreRbd => "nacre-rbd",
+            Tool::NacreS3 => "nacre-s3",
             Tool::RadosBench => "rados-bench",
             Tool::FioRados => "fio-rados",
             Tool::FioRbd => "fio-rbd",
@@ -68,7 +71,7 @@ impl Tool {
 
     /// True if this program makes the load.
     pub fn is_own(&self) -> bool {
-        matches!(self, Tool::Nacre | Tool::NacreRbd)
+        matches!(self, Tool::Nacre | Tool::NacreRbd | Tool::NacreS3)
     }
 
     /// True if the load is on images.
@@ -79,7 +82,7 @@ impl Tool {
     /// The tool's programs, and the Debian packages that have them.
     pub fn programs(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            Tool::Nacre | Tool::NacreRbd => &[],
+            Tool::Nacre | Tool::NacreRbd | Tool::NacreS3 => &[],
             Tool::RadosBench => &[("rados", "ceph-common")],
             Tool::FioRados => &[("fio", "fio")],
             Tool::FioRbd => &[("fio", "fio"), ("rbd", "ceph-common")],
@@ -107,6 +110,11 @@ impl Tool {
             let reason = "gives each group an image, which one client at a time can write to; \
                           several clients take several groups";
             return several.then(|| ("groups", format!("{name} {reason}")));
+        }
+        if self == Tool::NacreS3 {
+            let partial = |group: &Group| group.io_bytes() != group.object_bytes && group.operations.reads() < 100;
+            let reason = "writes whole objects, which S3 only has; reads may be of io_bytes, writes may not";
+            return workload.groups.iter().any(partial).then(|| ("groups", format!("{name} {reason}")));
         }
         let [group] = &workload.groups[..] else {
             return Some(("groups", format!("{name} runs one group at a time; several at once take the tool nacre")));
@@ -355,5 +363,48 @@ mod tests {
         plan("nacre-rbd", &[(r#"{"closed": {"queue_depth": 4}}"#, open)]).unwrap();
         plan("nacre-rbd", &[("{\"duration_s\": 5}", "{\"steady\": {\"round_s\": 2}}")]).unwrap();
         assert!(plan("dd", &[]).is_err());
+    }
+
+    #[test]
+    fn workloads_of_s3_have_gateways_and_whole_objects() {
+        let plan = |change: &[(&str, &str)]| {
+            let mut text = r#"{"version": 1, "name": "x", "seed": 1, "clusters": [
+                {"name": "n", "engine": "nacre", "configuration": "a",
+                 "s3": {"endpoint": "http://127.0.0.1:8333", "keys": "k"}}],
+                "pools": [{"name": "b"}, {"name": "p"}],
+                "workloads": [{"name": "w", "pool": "b", "tool": "nacre-s3", "warm_up_s": 1, "stop": {"duration_s": 5},
+                  "groups": [{"name": "g", "object_bytes": 65536, "objects": 30, "operations": {"random_write": 100},
+                              "instances": 2, "load": {"closed": {"queue_depth": 4}}}]}]}"#
+                .to_owned();
+            for (from, to) in change {
+                assert!(text.contains(from), "{from}");
+                text = text.replace(from, to);
+            }
+            Plan::from_json(&text)
+        };
+        let whole = plan(&[]).unwrap();
+        assert_eq!(Plan::from_json(&whole.to_json()).unwrap(), whole);
+        assert!(whole.is_bucket("b") && !whole.is_bucket("p"));
+        let gateway = whole.clusters[0].s3.as_ref().unwrap();
+        assert!(gateway.region == "us-east-1" && !gateway.signed_payload);
+        let refused = |change: &[(&str, &str)], field: &str, words: &str| {
+            let said = plan(change).unwrap_err().to_string();
+            assert!(said.starts_with(field) && said.contains(words), "{said}");
+        };
+        let partial = ("\"objects\": 30", "\"objects\": 30, \"io_bytes\": 4096");
+        refused(&[partial], "workloads[0].groups", "whole objects");
+        plan(&[partial, ("random_write", "random_read")]).unwrap();
+        let endpoint = ",\n                 \"s3\": {\"endpoint\": \"http://127.0.0.1:8333\", \"keys\": \"k\"}";
+        refused(&[(endpoint, "")], "clusters[0].s3", "is missing");
+        for wrong in ["https://h:1", "http://h", "http://:1", "http://h:x", "h:1"] {
+            refused(&[("http://127.0.0.1:8333", wrong)], "clusters[0].s3.endpoint", "is not http://HOST:PORT");
+        }
+        refused(&[("\"keys\": \"k\"", "\"region\": \"\"")], "clusters[0].s3.region", "no region");
+        let made = "{\"name\": \"b\", \"pg_count\": 8, \"redundancy\": {\"replicated\": {\"size\": 3}}}";
+        refused(&[("{\"name\": \"b\"}", made)], "workloads[0].pool", "the gateway chooses redundancy");
+        let other = "\"workloads\": [{\"name\": \"o\", \"pool\": \"b\", \"warm_up_s\": 1, \"stop\": {\"duration_s\": 5}, \
+                     \"groups\": [{\"name\": \"g\", \"object_bytes\": 4096, \"objects\": 1, \"instances\": 1, \
+                     \"operations\": {\"random_write\": 100}, \"load\": {\"closed\": {\"queue_depth\": 1}}}]},";
+        refused(&[("\"workloads\": [", other)], "workloads[1].pool", "a pool elsewhere");
     }
 }

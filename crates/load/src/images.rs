@@ -9,6 +9,7 @@ use tokio::sync::OnceCell;
 use types::Errno;
 
 use crate::objects::{Failure, Objects};
+use crate::s3::Bucket;
 use crate::task::Task;
 
 /// An image that a group works on.
@@ -30,9 +31,10 @@ pub fn shapes(task: &Task, workload: &Workload) -> Option<Vec<ImageShape>> {
     (workload.tool == Tool::NacreRbd).then(|| workload.groups.iter().map(shape).collect())
 }
 
-/// The target of an instance: objects of a pool, or an image, which is opened when it is first needed.
+/// The target of an instance: objects of a pool or of a bucket, or an image, which is opened when it is first needed.
 pub enum Target {
     Pool(Pool),
+    Bucket(Bucket),
     Image { pool: Pool, shapes: Vec<ImageShape>, open: OnceCell<Opened> },
 }
 
@@ -77,23 +79,39 @@ impl Target {
 
 impl Objects for Target {
     async fn write(&self, name: String, offset: u64, data: Bytes, whole: bool) -> Result<(), Failure> {
-        if let Target::Pool(pool) = self {
-            return Objects::write(pool, name, offset, data, whole).await;
+        match self {
+            Target::Pool(pool) => return Objects::write(pool, name, offset, data, whole).await,
+            Target::Bucket(bucket) => return bucket.write(name, offset, data, whole).await,
+            Target::Image { .. } => {}
         }
         let (image, start) = self.image(&name).await?;
         Ok(image.write(start + offset, data).await?)
     }
 
     async fn read(&self, name: String, offset: u64, length: u64) -> Result<Bytes, Failure> {
-        if let Target::Pool(pool) = self {
-            return Objects::read(pool, name, offset, length).await;
+        match self {
+            Target::Pool(pool) => return Objects::read(pool, name, offset, length).await,
+            Target::Bucket(bucket) => return bucket.read(name, offset, length).await,
+            Target::Image { .. } => {}
         }
         let (image, start) = self.image(&name).await?;
         Ok(image.read(start + offset, length).await?.into_bytes())
     }
 
+    async fn read_whole(&self, name: String, length: u64) -> Result<Bytes, Failure> {
+        match self {
+            Target::Bucket(bucket) => bucket.read_whole(name, length).await,
+            Target::Pool(_) | Target::Image { .. } => self.read(name, 0, length).await,
+        }
+    }
+
+    fn only_whole_writes(&self) -> bool {
+        matches!(self, Target::Bucket(_))
+    }
+
     async fn remove(&self, name: String) -> Result<(), Failure> {
         match self {
+            Target::Bucket(bucket) => bucket.remove(name).await,
             Target::Pool(pool) => Objects::remove(pool, name).await,
             // Objects of an image are removed with it.
             Target::Image { .. } => Ok(()),
@@ -101,7 +119,11 @@ impl Objects for Target {
     }
 
     async fn finish(&self) -> Result<(), Failure> {
-        let Target::Image { pool, open, .. } = self else { return Ok(()) };
+        let (pool, open) = match self {
+            Target::Image { pool, open, .. } => (pool, open),
+            Target::Bucket(bucket) => return bucket.finish().await,
+            Target::Pool(_) => return Ok(()),
+        };
         let Some(Opened { shape, image }) = open.get() else { return Ok(()) };
         image.clone().close().await?;
         match rbd::remove(pool, &shape.name).await {

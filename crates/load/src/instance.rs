@@ -56,10 +56,11 @@ impl<O: Objects> Instance<O> {
     ///
     /// Errors: the first write that failed; a measurement is not possible then.
     pub async fn prefill(self: Rc<Self>) -> Result<(), String> {
-        let piece = self.group().object_bytes.min(PREFILL_BYTES);
+        let most = if self.objects.only_whole_writes() { u64::MAX } else { PREFILL_BYTES };
+        let piece = self.group().object_bytes.min(most);
         let lanes = (PREFILL_IN_FLIGHT_BYTES / piece).clamp(1, PREFILL_IN_FLIGHT_MAX);
         let stopped = |control: &Control| control.is_stopped();
-        self.for_all_objects(lanes, stopped, |instance, object| async move {
+        self.for_all_objects(lanes, stopped, move |instance, object| async move {
             let group = instance.group();
             let name = instance.task.object_name(instance.group_index, object);
             let pattern = bench::pattern::Pattern {
@@ -69,7 +70,7 @@ impl<O: Objects> Instance<O> {
             };
             let mut offset = 0;
             while offset < group.object_bytes {
-                let length = (group.object_bytes - offset).min(PREFILL_BYTES);
+                let length = (group.object_bytes - offset).min(piece);
                 let data = pattern.bytes(offset, length as usize);
                 let whole = length == group.object_bytes;
                 let written = instance.objects.write(name.clone(), offset, data.into(), whole).await;
@@ -237,14 +238,20 @@ impl<O: Objects> Instance<O> {
                 let result = self.objects.write(name, offset, data, whole).await;
                 (result, Instant::now(), None)
             }
-            Kind::Read { .. } => match self.objects.read(name, offset, length).await {
-                Ok(bytes) => {
-                    // Checking is work of the client, and no part of the cluster's latency.
-                    let ended = Instant::now();
-                    (Ok(()), ended, self.wrong(&operation, &bytes))
+            Kind::Read { .. } => {
+                let read = match length == self.group().object_bytes {
+                    true => self.objects.read_whole(name, length).await,
+                    false => self.objects.read(name, offset, length).await,
+                };
+                match read {
+                    Ok(bytes) => {
+                        // Checking is work of the client, and no part of the cluster's latency.
+                        let ended = Instant::now();
+                        (Ok(()), ended, self.wrong(&operation, &bytes))
+                    }
+                    Err(failure) => (Err(failure), Instant::now(), None),
                 }
-                Err(failure) => (Err(failure), Instant::now(), None),
-            },
+            }
         };
         Done { operation, ended, result, mismatch }
     }

@@ -5,6 +5,7 @@
 //! * [`crew`], [`threads`], [`instance`], [`control`]: the workers of an iteration, and the phases that they are told.
 //! * [`agents`]: workers on other machines, and the coordinator that commands them.
 //! * [`objects`]: the objects of a pool, as workers see them; tests use objects in memory.
+//! * [`s3`]: the objects of a bucket in their place, through a gateway.
 //! * [`tools`]: Ceph's own load generators in place of ours.
 //! * [`pools`], [`environment`], [`run_folder`], [`observer`]: pools, facts, files and progress of a run.
 //! * [`meter`], [`telemetry`], [`ceilings`], [`hops`]: the cost of a run for the machine, the machine's capabilities,
@@ -33,6 +34,7 @@ pub mod record;
 mod rows;
 pub mod run;
 pub mod run_folder;
+pub mod s3;
 pub mod task;
 pub mod telemetry;
 pub mod threads;

@@ -9,6 +9,7 @@ use tokio::sync::OnceCell;
 use types::Errno;
 
 use crate::images::{ImageShape, Target};
+use crate::s3::{Bucket, BucketSite};
 
 /// Objects of one pool, through one client.
 pub trait Objects: 'static {
@@ -17,6 +18,16 @@ pub trait Objects: 'static {
 
     /// Reads up to `length` bytes at `offset`.
     fn read(&self, name: String, offset: u64, length: u64) -> impl Future<Output = Result<Bytes, Failure>>;
+
+    /// Reads an object of `length` bytes from its begin to its end.
+    fn read_whole(&self, name: String, length: u64) -> impl Future<Output = Result<Bytes, Failure>> {
+        self.read(name, 0, length)
+    }
+
+    /// True if each write has to be a whole object.
+    fn only_whole_writes(&self) -> bool {
+        false
+    }
 
     /// Removes the object, if it exists.
     fn remove(&self, name: String) -> impl Future<Output = Result<(), Failure>>;
@@ -50,12 +61,17 @@ pub struct PoolOfCluster {
     pub pool: String,
     /// Images whose parts the objects are; `None` for plain objects.
     pub images: Option<Vec<ImageShape>>,
+    /// Bucket whose objects take the place of the pool's.
+    pub bucket: Option<BucketSite>,
 }
 
 impl Connect for PoolOfCluster {
     type Objects = Target;
 
     async fn connect(&self) -> Result<Target, String> {
+        if let Some(site) = &self.bucket {
+            return Ok(Target::Bucket(Bucket::open(site.clone()).await?));
+        }
         let cluster = Cluster::connect(self.config.clone()).await.map_err(|e| e.to_string())?;
         let pool = cluster.pool(&self.pool).await.map_err(|e| e.to_string())?;
         Ok(match &self.images {

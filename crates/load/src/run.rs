@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use bench::plan::{self, Engine, Plan, Redundancy, Workload};
 use bench::report::{End, Row, RunResult, WorkloadHops};
+use bench::tool::Tool;
 use client::{Cluster, Config};
 use control::version::OWN_KEY;
 use serde_json::Value;
@@ -31,6 +32,7 @@ use crate::observer::{Event, Observer};
 use crate::pools::{self, PoolError};
 use crate::rows::rows;
 use crate::run_folder::{FolderError, RunFolder};
+use crate::s3::{BucketSite, GatewayError, listener};
 use crate::task::Task;
 use crate::telemetry::Sample;
 use crate::telemetry::cache::Caches;
@@ -91,6 +93,8 @@ pub enum RunError {
     Space { cluster: String, workload: String, objects: u64, needed_mib: u64, free_mib: u64 },
     #[error("what the drive under {folder} can do cannot be measured")]
     Ceilings { folder: PathBuf, source: std::io::Error },
+    #[error("cluster {cluster}: {source}")]
+    Gateway { cluster: String, source: GatewayError },
     #[error("workload {workload}: {reason}")]
     Tool { workload: String, reason: String },
     #[error(transparent)]
@@ -106,6 +110,8 @@ struct Connected {
     cluster: Cluster,
     osds: u64,
     sources: Sources,
+    /// The gateway, for the workloads of S3. The bucket is a workload's own.
+    gateway: Option<BucketSite>,
     /// List of OSDs in the cluster's `osd dump`.
     osd_dump: Value,
 }
@@ -153,12 +159,14 @@ pub async fn run(
         let dump = environment::cluster(&connected.plan.name, &connected.cluster, &mut facts, &folder).await?;
         connected.sources = Sources::find(Path::new(&connected.plan.configuration), &dump);
         connected.osd_dump = dump["osds"].clone();
+        let gateway = connected.gateway.as_ref().and_then(|site| listener::process_of(&site.authority));
+        connected.sources.daemons.extend(gateway.map(|(port, pid)| (format!("gateway.{port}"), pid)));
         let daemons = connected.sources.daemons.len();
         let said = if daemons == 0 { "not available: none on this machine".into() } else { daemons.to_string() };
         facts.insert(format!("cluster.{}.daemons_measured", connected.plan.name), said);
         folder.copy_configuration(&connected.plan.name, &connected.plan.configuration)?;
     }
-    facts.extend(agents.iter().flat_map(agent_facts));
+    facts.extend(agents.iter().flat_map(Agents::facts));
     let mut result = RunResult::new(plan, facts);
     if options.ceilings {
         observer.event(Event::Step("measuring what the drive and the network can do".into()));
@@ -177,7 +185,8 @@ pub async fn run(
 
 /// The reason why a tool cannot carry a workload's load; `None` if all can.
 fn refused_tool(plan: &Plan, options: &Options) -> Option<RunError> {
-    plan.workloads.iter().filter(|workload| !workload.tool.is_own()).find_map(|workload| {
+    let is_limited = |workload: &&Workload| !workload.tool.is_own() || workload.tool == Tool::NacreS3;
+    plan.workloads.iter().filter(is_limited).find_map(|workload| {
         let (name, missing) = (workload.tool.name(), tools::check(workload.tool).err());
         let elsewhere =
             || format!("agents carry the load of the tools nacre and nacre-rbd only; {name} runs on this machine");
@@ -212,28 +221,6 @@ async fn agents(plan: &Plan, options: &Options, observer: &mut dyn Observer) -> 
     Ok(agents)
 }
 
-/// Facts about agents for the result.
-fn agent_facts(agents: &Agents) -> BTreeMap<String, String> {
-    let mut facts = BTreeMap::new();
-    let mut hosts = BTreeMap::new();
-    for link in &agents.links {
-        let mut add = |name: &str, value: String| facts.insert(format!("agent.{}.{name}", link.name), value);
-        add("program", link.program.clone());
-        add("part", if link.machine.watch_only { "watches".into() } else { "carries load".into() });
-        let ns =
-            |offset: Option<i128>| offset.map_or("not available".into(), |ns| format!("{:.1}", ns as f64 / 1000.0));
-        add("time_of_day_offset_us", ns(link.wall.map(|offset| offset.offset_ns)));
-        add("time_of_day_uncertainty_us", ns(link.wall.map(|offset| offset.uncertainty_ns)));
-        add("start_uncertainty_us", ns(link.monotonic.map(|offset| offset.uncertainty_ns)));
-        for (name, value) in &link.machine.facts {
-            add(name, value.clone());
-        }
-        hosts.insert(&link.machine.id, link.machine.processors);
-    }
-    facts.insert("agents.processors".into(), hosts.values().sum::<usize>().to_string());
-    facts
-}
-
 /// The folder of a cluster's configuration, which on one machine also holds its stores.
 fn folder_of(cluster: &plan::Cluster) -> PathBuf {
     let folder = Path::new(&cluster.configuration).parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -242,7 +229,8 @@ fn folder_of(cluster: &plan::Cluster) -> PathBuf {
 
 /// Finds if the daemons of the cluster with configuration `path` are Nacre's or Ceph's. `name` is for errors.
 pub async fn engine_of(name: &str, path: &str) -> Result<Engine, RunError> {
-    let of_plan = plan::Cluster { name: name.to_owned(), engine: Engine::Ceph, configuration: path.to_owned() };
+    let of_plan =
+        plan::Cluster { name: name.to_owned(), engine: Engine::Ceph, configuration: path.to_owned(), s3: None };
     let connected = connect(&of_plan).await?;
     let facts = pools::json_command(&connected.cluster, serde_json::json!({"prefix": "mon metadata"})).await;
     let facts = facts.map_err(|source| RunError::Cluster { cluster: name.to_owned(), source })?;
@@ -270,14 +258,19 @@ async fn connect(of_plan: &plan::Cluster) -> Result<Connected, RunError> {
     let status = pools::json_command(&cluster, serde_json::json!({"prefix": "osd stat"})).await;
     let status = status.map_err(|source| RunError::Cluster { cluster: name, source })?;
     let osds = status["num_in_osds"].as_u64().unwrap_or(1).max(1);
-    Ok(Connected { plan: of_plan.clone(), config, cluster, osds, sources: Sources::default(), osd_dump: Value::Null })
+    let timeout = config.op_timeout.unwrap_or(OP_TIMEOUT);
+    let site = |gateway| BucketSite::new(gateway, "", timeout);
+    let gateway = of_plan.s3.as_ref().map(site).transpose();
+    let gateway = gateway.map_err(|source| RunError::Gateway { cluster: of_plan.name.clone(), source })?;
+    let (sources, osd_dump) = (Sources::default(), Value::Null);
+    Ok(Connected { plan: of_plan.clone(), config, cluster, osds, sources, gateway, osd_dump })
 }
 
 /// Checks that expected pools exist, that pools to be made do not, and that there is room.
 async fn check_pools(plan: &Plan, connected: &Connected) -> Result<(), RunError> {
     let cluster = || connected.plan.name.clone();
     let there = connected.cluster.pools().await.map_err(|source| RunError::Client { cluster: cluster(), source })?;
-    for pool in &plan.pools {
+    for pool in plan.pools.iter().filter(|pool| !plan.is_bucket(&pool.name)) {
         let name = pool.name.clone();
         let wrong = match (pool.to_make(), there.contains_key(&name)) {
             (Some(_), true) => PoolError::Exists { name },
@@ -437,7 +430,9 @@ impl Run<'_> {
         };
         let drain = connected.config.op_timeout.unwrap_or(OP_TIMEOUT) + DRAIN_EXTRA;
         let images = images::shapes(&task, workload);
-        let connect = PoolOfCluster { config: connected.config.clone(), pool: pool.name.clone(), images };
+        let site = connected.gateway.as_ref().filter(|_| workload.tool == Tool::NacreS3);
+        let bucket = site.map(|site| BucketSite { bucket: pool.name.clone(), made: Arc::default(), ..site.clone() });
+        let connect = PoolOfCluster { config: connected.config.clone(), pool: pool.name.clone(), images, bucket };
         let runner = Iteration {
             task,
             connect: &connect,
@@ -528,6 +523,10 @@ impl Run<'_> {
     async fn keep_hops(&mut self, cluster: usize, workload: &Workload, iteration: u32, measured_s: f64) {
         let connected = &self.clusters[cluster];
         let name = connected.plan.name.clone();
+        // A bucket is no pool, even if a pool has its name.
+        if workload.tool == Tool::NacreS3 {
+            return;
+        }
         let Ok(pool) = connected.cluster.pool(&workload.pool).await else { return };
         let Ok(gathered) = hops::gather(&connected.cluster, None).await else { return };
         let reads = workload.groups.iter().any(|group| group.operations.reads() > 0);

@@ -163,7 +163,7 @@ impl ToolRun<'_> {
         meter.settle().await;
         let outcome = match self.workload.tool {
             Tool::FioRados | Tool::FioRbd => read_fio(&output, self.reads()),
-            Tool::RadosBench | Tool::Nacre | Tool::NacreRbd => read_rados_bench(&output),
+            Tool::RadosBench | Tool::Nacre | Tool::NacreRbd | Tool::NacreS3 => read_rados_bench(&output),
         };
         outcome.map_err(|e| IterationEnd::Failed(format!("{}: {e}", self.workload.tool.name())))
     }
@@ -229,7 +229,7 @@ impl ToolRun<'_> {
     fn arguments(&self, part: Part) -> (&'static str, Vec<String>) {
         match self.workload.tool {
             Tool::FioRados | Tool::FioRbd => ("fio", self.fio(part)),
-            Tool::RadosBench | Tool::Nacre | Tool::NacreRbd => ("rados", self.rados_bench(part)),
+            Tool::RadosBench | Tool::Nacre | Tool::NacreRbd | Tool::NacreS3 => ("rados", self.rados_bench(part)),
         }
     }
 

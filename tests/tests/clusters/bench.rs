@@ -45,7 +45,7 @@ fn pools(cluster: &TestCluster) -> String {
 }
 
 /// A run in the background, past its first line that begins with `line`.
-fn start(flags: &[&str], paths: &[&str], line: &str) -> Child {
+pub(crate) fn start(flags: &[&str], paths: &[&str], line: &str) -> Child {
     let mut command = command(flags, paths);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("nacre starts");
@@ -64,7 +64,7 @@ fn start(flags: &[&str], paths: &[&str], line: &str) -> Child {
     panic!("it never said '{line}', and ended with {status:?}: {said:#?}");
 }
 
-fn exit_code(mut child: Child, limit: Duration) -> Option<i32> {
+pub(crate) fn exit_code(mut child: Child, limit: Duration) -> Option<i32> {
     let end = Instant::now() + limit;
     loop {
         if let Some(status) = child.try_wait().expect("child can be waited for") {

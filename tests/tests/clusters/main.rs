@@ -7,6 +7,7 @@ mod bench_agents;
 mod bench_hosts;
 mod bench_plans;
 mod bench_rebuild;
+mod bench_s3;
 mod ceph_cli;
 mod classes;
 mod cluster_reports;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Cluster, Group, Load, PLAN_VERSION, Plan, PlanError, Pool, Redundancy, Stop, Workload};
 use crate::steady::SteadyRules;
+use crate::tool::Tool;
 
 const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
@@ -100,6 +101,7 @@ impl Plan {
                 return refuse(format!("{path}.pool"), format!("no pool {:?} in pools", workload.pool));
             }
             workload.check(&path)?;
+            self.check_gateways(workload, &path)?;
         }
         within("iterations".into(), u64::from(self.iterations), 1..=1000, "")?;
         if !(0.5..=0.999).contains(&self.confidence) {
@@ -107,6 +109,40 @@ impl Plan {
         }
         if let Some(gain) = self.stop_gain_percent.filter(|gain| !(*gain > 0.0 && *gain <= STOP_GAIN_PERCENT_MAX)) {
             return refuse("stop_gain_percent", format!("{gain} is not above 0 and at most {STOP_GAIN_PERCENT_MAX}"));
+        }
+        Ok(())
+    }
+}
+
+impl Plan {
+    /// Checks the gateways and the bucket of a workload, if it is one of S3.
+    fn check_gateways(&self, workload: &Workload, path: &str) -> Result<(), PlanError> {
+        if workload.tool != Tool::NacreS3 {
+            return Ok(());
+        }
+        for (index, cluster) in self.clusters.iter().enumerate() {
+            let field = format!("clusters[{index}].s3");
+            let Some(gateway) = &cluster.s3 else {
+                return refuse(field, format!("is missing, but workload {} needs a gateway", workload.name));
+            };
+            let authority = gateway.endpoint.strip_prefix("http://").unwrap_or_default();
+            if !authority.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok()) {
+                return refuse(format!("{field}.endpoint"), format!("{:?} is not http://HOST:PORT", gateway.endpoint));
+            }
+            if gateway.region.is_empty() || !gateway.region.chars().all(is_plain) {
+                return refuse(format!("{field}.region"), format!("{:?} is no region", gateway.region));
+            }
+        }
+        if self.pool(&workload.pool).is_some_and(|bucket| bucket.to_make().is_some()) {
+            let reason = format!("{:?} is a bucket, for which the gateway chooses redundancy", workload.pool);
+            return refuse(format!("{path}.pool"), reason);
+        }
+        let others = self.workloads.iter().any(|other| other.pool == workload.pool && other.tool != Tool::NacreS3);
+        if others {
+            return refuse(
+                format!("{path}.pool"),
+                format!("{:?} is a bucket here and a pool elsewhere", workload.pool),
+            );
         }
         Ok(())
     }

@@ -80,23 +80,33 @@ fn pure_readers_read_everything_in_order_from_spread_starts() {
 /// The naive model: a map from block to the versions that a cluster could hold, fed with random outcomes.
 #[test]
 fn reads_accept_just_what_could_have_been_written() {
+    accepts([Outcome::Done, Outcome::Done, Outcome::Refused, Outcome::Unknown]);
+    accepts([Outcome::Done, Outcome::Refused, Outcome::Unknown, Outcome::Late]);
+}
+
+fn accepts(outcomes: [Outcome; 4]) {
+    let mut late: BTreeSet<(u64, u64)> = BTreeSet::new();
     let mut worker = Worker::new(8, 0, &group(MIXED, 1, 1), 0);
     let mut random = Random::new(8, 99);
     let mut possible: BTreeMap<(u64, u64), BTreeSet<u32>> = BTreeMap::new();
     let mut doubtful = 0;
     for _ in 0..20_000 {
         let operation = worker.next_operation();
-        let held = possible.entry((operation.object, operation.offset_bytes)).or_insert(BTreeSet::from([1]));
-        let outcome = [Outcome::Done, Outcome::Done, Outcome::Refused, Outcome::Unknown][random.below(4) as usize];
+        let block = (operation.object, operation.offset_bytes);
+        let held = possible.entry(block).or_insert(BTreeSet::from([1]));
+        let outcome = outcomes[random.below(4) as usize];
         match (operation.kind, outcome) {
             (Kind::Read { .. }, _) => {
                 let accepted: BTreeSet<u32> = operation.kind.acceptable().collect();
                 assert_eq!(accepted, *held);
                 doubtful += u32::from(held.len() > 1);
             }
-            (Kind::Write { version }, Outcome::Done) => *held = BTreeSet::from([version]),
-            (Kind::Write { version }, Outcome::Unknown) => {
-                assert!(held.insert(version), "version {version} is used twice")
+            (Kind::Write { version }, Outcome::Done) if !late.contains(&block) => *held = BTreeSet::from([version]),
+            (Kind::Write { version }, Outcome::Done | Outcome::Unknown | Outcome::Late) => {
+                assert!(held.insert(version), "version {version} is used twice");
+                if outcome == Outcome::Late {
+                    late.insert(block);
+                }
             }
             (Kind::Write { .. }, Outcome::Refused) => {}
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bench::recorder::{Rounds, Total};
+use bench::tool::Tool;
 use client::{ConfFile, Login, Who};
 use serde_json::json;
 use tokio::sync::mpsc::UnboundedSender;
@@ -61,7 +62,11 @@ impl Job {
         let workload = plan.workloads.get(index as usize).ok_or_else(|| format!("the plan has no workload {index}"))?;
         let config = cluster.config(login(&cluster, configurations)?)?;
         let task = Arc::new(Task::new(plan.seed, &token, index, workload, iteration));
-        let connect = PoolOfCluster { config, pool: workload.pool.clone(), images: images::shapes(&task, workload) };
+        if workload.tool == Tool::NacreS3 {
+            return Err("agents carry no load of S3".into());
+        }
+        let images = images::shapes(&task, workload);
+        let connect = PoolOfCluster { config, pool: workload.pool.clone(), images, bucket: None };
         // An agent without a part gets a part number beyond all instances.
         let part = part.unwrap_or((usize::MAX, 1));
         let count = thread_count(task.instances_of(part).len(), environment::processors());

@@ -1,5 +1,6 @@
 //! The coordinator's connections to agents.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bench::clock::{Exchange, Offset};
@@ -100,6 +101,28 @@ impl Link {
 }
 
 impl Agents {
+    /// Facts about the agents, by the names that they have in results.
+    pub fn facts(&self) -> BTreeMap<String, String> {
+        let mut facts = BTreeMap::new();
+        let mut hosts = BTreeMap::new();
+        for link in &self.links {
+            let mut add = |name: &str, value: String| facts.insert(format!("agent.{}.{name}", link.name), value);
+            add("program", link.program.clone());
+            add("part", if link.machine.watch_only { "watches".into() } else { "carries load".into() });
+            let ns =
+                |offset: Option<i128>| offset.map_or("not available".into(), |ns| format!("{:.1}", ns as f64 / 1000.0));
+            add("time_of_day_offset_us", ns(link.wall.map(|offset| offset.offset_ns)));
+            add("time_of_day_uncertainty_us", ns(link.wall.map(|offset| offset.uncertainty_ns)));
+            add("start_uncertainty_us", ns(link.monotonic.map(|offset| offset.uncertainty_ns)));
+            for (name, value) in &link.machine.facts {
+                add(name, value.clone());
+            }
+            hosts.insert(&link.machine.id, link.machine.processors);
+        }
+        facts.insert("agents.processors".into(), hosts.values().sum::<usize>().to_string());
+        facts
+    }
+
     /// Connects to all of `addresses`, and compares clocks.
     ///
     /// Errors: [`AgentError`] for the first that cannot be used.

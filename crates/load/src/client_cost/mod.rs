@@ -262,7 +262,7 @@ impl Turns<'_> {
     /// Operations and CPU time of our own client, at the begin and the end of the measured time.
     async fn ours(&mut self, access: Access, iteration: u32, what: &str) -> Result<[Spent; 2], CostError> {
         let Settings { io_bytes, queue_depth, seconds, .. } = *self.settings;
-        let connect = PoolOfCluster { config: self.config.clone(), pool: POOL.into(), images: None };
+        let connect = PoolOfCluster { config: self.config.clone(), pool: POOL.into(), images: None, bucket: None };
         let workload = workload(access, io_bytes, queue_depth, seconds as f64);
         let iteration = Iteration {
             task: Arc::new(Task::new(1, &environment::token(), access as u32, &workload, iteration)),

@@ -426,7 +426,7 @@ impl Test<'_> {
     }
 
     fn connect(&self) -> PoolOfCluster {
-        PoolOfCluster { config: self.config.clone(), pool: POOL.into(), images: None }
+        PoolOfCluster { config: self.config.clone(), pool: POOL.into(), images: None, bucket: None }
     }
 
     fn drain(&self) -> Duration {
@@ -528,7 +528,7 @@ mod tests {
 
     #[test]
     fn plans_of_tests_can_be_run() {
-        let cluster = plan::Cluster { name: "c".into(), engine: Engine::Ceph, configuration: "x".into() };
+        let cluster = plan::Cluster { name: "c".into(), engine: Engine::Ceph, configuration: "x".into(), s3: None };
         let made = |options: &RebuildOptions| plan_of(cluster.clone(), options, 1000);
         let plan = made(&options(&[false, true, true]));
         plan.check().unwrap();

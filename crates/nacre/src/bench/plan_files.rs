@@ -51,13 +51,21 @@ pub fn read(path: &Path) -> Result<PlanFile> {
     for cluster in &mut plan.clusters {
         let found = std::path::absolute(folder.join(&cluster.configuration))?;
         cluster.configuration = found.display().to_string();
+        if let Some(keys) = cluster.s3.as_mut().and_then(|gateway| gateway.keys.as_mut()) {
+            *keys = std::path::absolute(folder.join(&keys))?.display().to_string();
+        }
     }
     Ok(PlanFile::Plan(Box::new(plan)))
 }
 
 /// A cluster in place of those that are known later.
 fn any_cluster() -> bench::plan::Cluster {
-    bench::plan::Cluster { name: "any".into(), engine: bench::plan::Engine::Ceph, configuration: "any".into() }
+    bench::plan::Cluster {
+        name: "any".into(),
+        engine: bench::plan::Engine::Ceph,
+        configuration: "any".into(),
+        s3: None,
+    }
 }
 
 #[cfg(test)]

@@ -3,14 +3,16 @@
 use super::plan_files::{self, PlanFile};
 use crate::byte_size::ByteSize;
 use crate::cli;
-use crate::cli::bench::{BenchRun, ClusterAt, Load as Flags, Mode, PlanScale, Times};
+use crate::cli::bench::{BenchRun, ClusterAt, Gateways, Load as Flags, Mode, Named, PlanScale, Times};
 use crate::layout::Layout;
 use crate::state_file;
 use anyhow::{Context, Result, bail};
 use bench::cbt;
 use bench::plan::{
-    Cluster, Group, Load, Operations, PLAN_VERSION, Plan, Pool, Redundancy, Scale, Spacing, Stop, Workload,
+    Cluster, Group, Load, Operations, PLAN_VERSION, Plan, Pool, Redundancy, S3Gateway, Scale, Spacing, Stop, Workload,
+    default_region,
 };
+use bench::tool::Tool;
 use std::path::{Path, PathBuf};
 
 const OBJECT_BYTES: u64 = 4 << 20;
@@ -64,9 +66,44 @@ pub async fn make(options: &BenchRun, clusters_min: usize) -> Result<Plan> {
             sweep(from_flags(&options.load, &options.times, clusters, clusters_min, most), options.sweep.clients_max)?
         }
     };
+    set_gateways(&mut plan, &options.gateways)?;
     plan.stop_gain_percent = stop_gain(options.sweep.stop_gain, plan.stop_gain_percent);
     plan.check().context("this cannot be run")?;
     Ok(plan)
+}
+
+/// Gives the plan's clusters the gateways of flags.
+///
+/// Errors: a flag names no cluster, or keys have no gateway.
+fn set_gateways(plan: &mut Plan, flags: &Gateways) -> Result<()> {
+    let named = flags.s3.iter().chain(&flags.s3_keys).filter_map(|value| value.name.as_deref());
+    for name in named {
+        if !plan.clusters.iter().any(|cluster| cluster.name == name) {
+            bail!("--s3 and --s3-keys name a cluster {name}, which there is not");
+        }
+    }
+    for cluster in &mut plan.clusters {
+        let of = |values: &[Named]| {
+            let found = values.iter().find(|one| one.name.as_ref().is_none_or(|name| *name == cluster.name));
+            found.map(|one| one.value.clone())
+        };
+        if let Some(endpoint) = of(&flags.s3) {
+            let endpoint = endpoint.trim_end_matches('/').to_owned();
+            let region = default_region();
+            cluster.s3 = Some(S3Gateway { endpoint, keys: None, region, signed_payload: false });
+        }
+        let keys = of(&flags.s3_keys);
+        match &mut cluster.s3 {
+            Some(gateway) => {
+                let keys = keys.map(std::path::absolute).transpose()?;
+                gateway.keys = keys.map(|path| path.display().to_string()).or(gateway.keys.take());
+                gateway.signed_payload |= flags.s3_signed_payload;
+            }
+            None if keys.is_some() => bail!("cluster {} has keys but no gateway: give --s3", cluster.name),
+            None => {}
+        }
+    }
+    Ok(())
 }
 
 /// The stop rule of a flag, or else that of the plan. A flag of 0 has every load measured.
@@ -110,7 +147,7 @@ fn configuration(path: &Path) -> Result<PathBuf> {
 pub async fn cluster(name: &str, configuration: &Path) -> Result<Cluster> {
     let path = configuration.display().to_string();
     let engine = load::engine_of(name, &path).await?;
-    Ok(Cluster { name: name.to_owned(), engine, configuration: path })
+    Ok(Cluster { name: name.to_owned(), engine, configuration: path, s3: None })
 }
 
 /// Changes of a plan by flags.
@@ -219,6 +256,10 @@ fn from_flags(
     let redundancy = flags.erasure.unwrap_or(Redundancy::Replicated { size: flags.replicas.unwrap_or(REPLICAS) });
     let pool = match &flags.pool {
         Some(name) => Pool { name: name.clone(), redundancy: None, pg_count: None },
+        // A bucket, whose redundancy is the gateway's.
+        None if flags.tool == Some(Tool::NacreS3) => {
+            Pool { name: "nacre-bench".into(), redundancy: None, pg_count: None }
+        }
         None => {
             Pool { name: "nacre-bench".into(), redundancy: Some(redundancy), pg_count: Some(flags.pgs.unwrap_or(PGS)) }
         }
@@ -261,7 +302,7 @@ mod tests {
     fn plan(args: &[&str]) -> Plan {
         let command = Cli::try_parse_from([&["nacre", "bench", "run"], args].concat()).unwrap().command;
         let Command::Bench(Bench::Run(run)) = command else { panic!("{command:?}") };
-        let cluster = Cluster { name: "c".into(), engine: Engine::Nacre, configuration: "x".into() };
+        let cluster = Cluster { name: "c".into(), engine: Engine::Nacre, configuration: "x".into(), s3: None };
         let plan = from_flags(&run.load, &run.times, vec![cluster], 1, None);
         plan.check().unwrap_or_else(|e| panic!("{args:?}: {e}"));
         plan
@@ -326,7 +367,7 @@ mod tests {
         let scaled = |plan: &str, data: &str| {
             let command = ["nacre", "bench", "run", plan, "--data", data];
             let Command::Bench(Bench::Run(run)) = Cli::try_parse_from(command).unwrap().command else { panic!() };
-            let cluster = Cluster { name: "c".into(), engine: Engine::Nacre, configuration: "x".into() };
+            let cluster = Cluster { name: "c".into(), engine: Engine::Nacre, configuration: "x".into(), s3: None };
             let template = bench::plan::Template::shipped(plan).unwrap();
             let mut plan = template.plan(Scale::Laptop, vec![cluster]).unwrap();
             adapt(&mut plan, &run).unwrap();

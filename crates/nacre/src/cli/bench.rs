@@ -41,6 +41,8 @@ pub struct BenchRun {
     /// A ceph.conf, of Nacre or of Ceph, or a folder with one: a cluster that is called 'cluster' in results.
     #[arg(short, long, value_name = "FILE", conflicts_with = "cluster")]
     pub conf: Option<PathBuf>,
+    #[command(flatten)]
+    pub gateways: Gateways,
     /// Size of a plan of sweeps, as the shipped ones are: that of the document, or one for a machine in minutes.
     #[arg(long, value_enum, default_value_t = PlanScale::Full, requires = "plan")]
     pub scale: PlanScale,
@@ -179,11 +181,12 @@ pub struct Load {
     /// Measure rounds of so many seconds until they no longer drift (SNIA's steady state).
     #[arg(long, value_name = "SECONDS")]
     pub steady: Option<f64>,
-    /// Program that carries the load: nacre (objects), nacre-rbd (images by the same client), or one of Ceph's own
-    /// tools, which do one kind of operation in a closed loop.
+    /// Program that carries the load: nacre (objects), nacre-rbd (images by the same client), nacre-s3 (objects by S3),
+    /// or one of Ceph's own tools, which do one kind of operation in a closed loop.
     #[arg(long, value_name = "TOOL", value_parser = parse_tool)]
     pub tool: Option<Tool>,
-    /// Use a pool that is there. Objects that are made in it are removed afterwards.
+    /// Use a pool that is there. Objects that are made in it are removed afterwards. With nacre-s3 a bucket, which is
+    /// made if it is not there. [default bucket: nacre-bench]
     #[arg(long, value_name = "POOL", conflicts_with_all = ["replicas", "erasure", "pgs"])]
     pub pool: Option<String>,
     /// Make a pool of so many copies. [default: 3]
@@ -425,6 +428,39 @@ pub struct ClusterAt {
     pub path: PathBuf,
 }
 
+/// S3 gateways, for workloads of nacre-s3.
+#[derive(Args, Debug, Default)]
+pub struct Gateways {
+    /// The S3 gateway of a cluster, http://HOST:PORT. Goes before the plan's. Without a name, of all clusters.
+    #[arg(long, value_name = "[NAME=]ENDPOINT", value_parser = parse_named)]
+    pub s3: Vec<Named>,
+    /// File with the keys for a gateway, in the form of AWS's credentials. [default: AWS_ACCESS_KEY_ID and
+    /// AWS_SECRET_ACCESS_KEY of the environment]
+    #[arg(long, value_name = "[NAME=]FILE", value_parser = parse_named)]
+    pub s3_keys: Vec<Named>,
+    /// Requests sign the bytes of objects, too.
+    #[arg(long)]
+    pub s3_signed_payload: bool,
+}
+
+/// A value for the cluster `name`, or for all without it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Named {
+    pub name: Option<String>,
+    pub value: String,
+}
+
+fn parse_named(text: &str) -> Result<Named, String> {
+    let (name, value) = match text.split_once('=') {
+        Some((name, value)) => (Some(name.to_owned()), value),
+        None => (None, text),
+    };
+    if value.is_empty() || name.as_ref().is_some_and(String::is_empty) {
+        return Err("write NAME=VALUE, or a value for all clusters".into());
+    }
+    Ok(Named { name, value: value.to_owned() })
+}
+
 /// A value of `--mode`: its words, and what they mean.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mode {
@@ -442,7 +478,7 @@ fn parse_cluster(text: &str) -> Result<ClusterAt, String> {
 }
 
 fn parse_tool(text: &str) -> Result<Tool, String> {
-    let all = [Tool::Nacre, Tool::NacreRbd, Tool::RadosBench, Tool::FioRados, Tool::FioRbd];
+    let all = [Tool::Nacre, Tool::NacreRbd, Tool::NacreS3, Tool::RadosBench, Tool::FioRados, Tool::FioRbd];
     let names = all.map(Tool::name).join(", ");
     all.into_iter().find(|tool| tool.name() == text).ok_or_else(|| format!("'{text}' is none of {names}"))
 }
