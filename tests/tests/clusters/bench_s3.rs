@@ -58,7 +58,7 @@ fn objects_by_s3_are_measured_and_removed() {
     assert_eq!(rows.len(), 3);
     let port = gateway.endpoint.rsplit_once(':').unwrap().1;
     for row in rows {
-        assert!(row["operations"].as_u64() > Some(10), "{row}");
+        assert!(row["operations"].as_u64() > Some(0), "{row}");
         assert_eq!((&row["mismatches"], &row["errors"]), (&0.into(), &0.into()), "{row}");
         let of_gateway = row["figures"][format!("gateway.{port}.cores")].as_f64();
         assert!(of_gateway > Some(0.0), "{}", row["figures"]);
