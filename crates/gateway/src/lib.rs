@@ -9,7 +9,7 @@
 //! * `encryption`: headers about it. `rates`: rate limits. `sites`: web sites.
 //! * `dates`: times of signatures. `second_signature`: signatures of version 2.
 //! * `logged`: numbers of requests, and the lines of `access_log`, which `log_line` writes. `notes`: facts for them.
-//! * `tls`: certificates and handshakes.
+//! * `tls`: certificates and handshakes. `threads`: those that serve connections.
 //! * `convert`: values of `s3s` and of the core.
 //!
 //! No type of `s3s` is known outside this crate.
@@ -40,10 +40,12 @@ mod server;
 mod service;
 mod sites;
 mod streams;
+mod threads;
 mod tls;
 mod uploads;
 
 pub use access_log::{AccessLog, AccessLogFormat};
 pub use link::{DATA_POOL, Link, META_POOL, beating, open};
 pub use server::{Server, ServerError};
+pub use threads::Threads;
 pub use tls::{Certificates, TlsError};

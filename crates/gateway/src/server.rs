@@ -17,6 +17,7 @@ use crate::regions;
 use crate::second_signature;
 use crate::service::Service;
 use crate::sites::{self, Sites};
+use crate::threads::Threads;
 use crate::tls::{self, Certificates};
 use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, ORIGIN};
 use http::{HeaderValue, Method, Request, Response, Uri};
@@ -74,6 +75,7 @@ pub struct Server {
     /// Shown to clients, all of which have to speak TLS then.
     certificates: Option<Arc<Certificates>>,
     access_log: Option<Arc<AccessLog>>,
+    threads: Arc<Threads>,
 }
 
 impl Server {
@@ -90,6 +92,7 @@ impl Server {
             sites_listener: None,
             certificates: None,
             access_log: None,
+            threads: Arc::default(),
         })
     }
 
@@ -121,6 +124,13 @@ impl Server {
         self
     }
 
+    /// Serves connections on these threads, and not on the one that runs it. They may end once the gateway's session
+    /// has: requests leave work behind there that goes on without a connection.
+    pub fn with_threads(mut self, threads: Arc<Threads>) -> Server {
+        self.threads = threads;
+        self
+    }
+
     /// `http` or `https`.
     pub fn scheme(&self) -> &'static str {
         if self.certificates.is_some() { "https" } else { "http" }
@@ -138,7 +148,7 @@ impl Server {
 
     /// Serves until `stop` is done, and then ends the requests that are under way.
     pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), ServerError> {
-        let Server { listener, gateway, domain, sites, sites_listener, certificates, access_log } = self;
+        let Server { listener, gateway, domain, sites, sites_listener, certificates, access_log, threads } = self;
         let authority = Arc::new(Authority::new(gateway.clone()));
         let service = Service { gateway: gateway.clone(), authority: authority.clone(), budget: Budget::new() };
         let mut builder = S3ServiceBuilder::new(service.clone());
@@ -177,11 +187,12 @@ impl Server {
                 () = &mut stop => break Ok(()),
                 error = &mut work => break Err(error),
                 Some(_) = connections.join_next() => {}
-                (accepted, for_sites, permit) = accepted => match accepted {
+                (accepted, for_sites, permit) = accepted => match accepted.and_then(moved) {
                     Ok((stream, peer)) => {
                         let (certificates, service) = (certificates.clone(), service.clone());
-                        let connection = serve(stream, (peer.ip(), for_sites), certificates, service, stopped.clone());
-                        connections.spawn(async move {
+                        let about = (peer.ip(), for_sites);
+                        let connection = serve(stream, about, certificates, service, stopped.clone());
+                        threads.serve(&mut connections, async move {
                             connection.await;
                             drop(permit);
                         });
@@ -269,18 +280,27 @@ fn answered(outcome: S3Result<HttpResponse>) -> Result<HttpResponse, HttpError> 
     outcome.or_else(|error| error.to_http_response().map_err(|error| HttpError::new(Box::new(error))))
 }
 
+/// Takes a connection out of its runtime, so that another one may serve it.
+fn moved((stream, peer): (TcpStream, SocketAddr)) -> std::io::Result<(std::net::TcpStream, SocketAddr)> {
+    Ok((stream.into_std()?, peer))
+}
+
+/// Serves a connection, on the runtime of whoever calls.
 async fn serve(
-    stream: TcpStream,
+    stream: std::net::TcpStream,
     (address, for_sites): (IpAddr, bool),
     certificates: Option<Arc<Certificates>>,
     service: Arc<Served>,
     mut stopped: watch::Receiver<bool>,
 ) {
     // A small answer goes out at once, not when the client has acknowledged an earlier one.
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!("{error}");
-        return;
-    }
+    let stream = match stream.set_nodelay(true).and_then(|()| TcpStream::from_std(stream)) {
+        Ok(stream) => stream,
+        Err(error) => {
+            tracing::debug!("{error}");
+            return;
+        }
+    };
     let Some(certificates) = certificates else {
         let peer = Peer { address, tls: None };
         return serve_requests(stream, (peer, for_sites), service, stopped).await;

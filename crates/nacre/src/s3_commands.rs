@@ -10,12 +10,15 @@ use crate::s3_policies;
 use crate::s3_session::{open, with_store};
 use anyhow::{Context, Result};
 use client::Cluster;
-use gateway::{AccessLog, AccessLogFormat, Certificates, Link, Server};
+use gateway::{AccessLog, AccessLogFormat, Certificates, Link, Server, Threads};
 use s3::{Settings, Store, User};
 use serde_json::json;
 use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 
+/// Threads of a gateway, where nobody chose and there are more processors: the one that talks to the cluster has to
+/// keep up with them.
+const THREADS_MAX: usize = 8;
 /// Buckets of a new user.
 const BUCKETS_MAX: u32 = 1000;
 
@@ -61,6 +64,9 @@ fn serve(options: &cli::S3Serve) -> Result<()> {
         _ => None,
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let processors = || std::thread::available_parallelism().map_or(1, |count| count.get().min(THREADS_MAX));
+    let threads = Threads::start(options.threads.map_or_else(processors, usize::from));
+    let threads = Arc::new(threads.context("cannot start threads")?);
     runtime.block_on(async {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
@@ -84,7 +90,9 @@ fn serve(options: &cli::S3Serve) -> Result<()> {
             None => server,
         };
         let (address, scheme) = (server.address()?, server.scheme());
-        tracing::info!("session {} listens on {address}", store.session());
+        let count = threads.count();
+        tracing::info!("session {} listens on {address}; {count} threads serve", store.session());
+        let server = server.with_threads(threads.clone());
         let sites = server.sites_address()?.map(|address| format!("web sites: {scheme}://{address}\n"));
         say_once(&format!("{scheme}://{address}\n{}", sites.unwrap_or_default()));
         server.run(stop).await?;

@@ -83,7 +83,7 @@ impl<R: Rados> Store<R> {
     /// Writes the entries of a key anew, from its head.
     pub(crate) async fn list_anew(&self, bucket: &Arc<Bucket>, key: &str) -> Result<(), Error> {
         let stamp = self.stamp(bucket, key).await?;
-        self.leave(bucket, key, |tag| tag == stamp.tag).await
+        self.take_back(bucket, key, &stamp.tag).await
     }
 
     /// The number of ranges with wrong counts. Ranges that change all the time are passed over.

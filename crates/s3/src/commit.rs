@@ -126,7 +126,7 @@ impl<R: Rados> Store<R> {
                 } else {
                     // The head may have been replaced, so it decides.
                     let Stamp { bucket, key, tag, .. } = stamp;
-                    if self.leave(&bucket, &key, |other| other == tag).await.is_err() {
+                    if self.take_back(&bucket, &key, &tag).await.is_err() {
                         lock(&self.unsettled).push((bucket, key, tag));
                     }
                 }

@@ -19,6 +19,7 @@ use crate::versions::index_anew;
 use bytes::Bytes;
 use s3rules::quota::{Usage, UsageChange};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Changes of one key at once, over all gateways.
 const STAMPS_MAX: usize = 64;
@@ -184,6 +185,16 @@ impl<R: Rados> Store<R> {
 
     /// Begins a change of a key. The change has to be ended by [`Store::settle`], whatever comes of it.
     pub(crate) async fn stamp(&self, bucket: &Arc<Bucket>, key: &str) -> Result<Stamp, Error> {
+        self.stamps.fetch_add(1, Ordering::Relaxed);
+        let outcome = self.try_stamp(bucket, key).await;
+        // After errors of the cluster it may be there, until this gateway's session is swept.
+        if outcome.as_ref().is_err_and(Error::is_refusal) {
+            self.stamps.fetch_sub(1, Ordering::Relaxed);
+        }
+        outcome
+    }
+
+    async fn try_stamp(&self, bucket: &Arc<Bucket>, key: &str) -> Result<Stamp, Error> {
         let tag = self.fresh();
         let name = names::entry(SLOTS, key);
         let mut present = Bytes::new();
@@ -223,7 +234,7 @@ impl<R: Rados> Store<R> {
 
     async fn try_settle(&self, stamp: &Stamp, settled: Settled) -> Result<(), Error> {
         if !stamp.is_alone {
-            return self.leave(&stamp.bucket, &stamp.key, |tag| tag == stamp.tag).await;
+            return self.take_back(&stamp.bucket, &stamp.key, &stamp.tag).await;
         }
         let slot = names::entry(SLOTS, &stamp.key);
         let mut changes = vec![Step::Drop(vec![slot.clone()])];
@@ -235,12 +246,20 @@ impl<R: Rados> Store<R> {
         }
         let guards = [(slot, stamp.slot.clone())];
         if let Some(route) = self.change(&stamp.bucket, &stamp.key, &guards, &changes).await? {
+            self.stamps.fetch_sub(1, Ordering::Relaxed);
             if counts {
                 self.note_count(&stamp.bucket.id, &route.range).await;
             }
             return Ok(());
         }
-        self.leave(&stamp.bucket, &stamp.key, |tag| tag == stamp.tag).await
+        self.take_back(&stamp.bucket, &stamp.key, &stamp.tag).await
+    }
+
+    /// Takes a stamp of this gateway out of a key's slot, once its change has come to an end.
+    pub(crate) async fn take_back(&self, bucket: &Bucket, key: &str, tag: &str) -> Result<(), Error> {
+        self.leave(bucket, key, |other| other == tag).await?;
+        self.stamps.fetch_sub(1, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Takes the stamps for which `is_gone` holds out of a key's slot. Their changes must have come to an end.

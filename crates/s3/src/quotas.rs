@@ -9,11 +9,11 @@ use crate::names;
 use crate::rados::Rados;
 use crate::records::Bucket;
 use crate::store::{KnownOwner, PAUSE_MS, Store, TRIES_MAX, lock, too_many_tries};
-use crate::usage::{KnownUsage, added, negative};
+use crate::usage::{KnownUsage, KnownUsages, added, negative};
 use crate::window::all;
 use bytes::Bytes;
 use s3rules::quota::{Quota, Usage, UsageChange, check_quotas};
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 
 /// Usage that is not older is good enough to refuse something.
 const FRESH_MS: u64 = 1000;
@@ -32,8 +32,10 @@ pub(crate) struct Reserved<R: Rados> {
 }
 
 impl<R: Rados> Reserved<R> {
-    fn new(store: Arc<Store<R>>, bucket: String, change: UsageChange) -> Reserved<R> {
-        store.with_usage(&bucket, |known| known.reserved = added(known.reserved, change));
+    /// `usages`: those of the store.
+    fn new(store: Arc<Store<R>>, usages: &mut KnownUsages, bucket: String, change: UsageChange) -> Reserved<R> {
+        let known = usages.entry(bucket.clone()).or_default();
+        known.reserved = added(known.reserved, change);
         Reserved { store, bucket, change }
     }
 
@@ -45,9 +47,12 @@ impl<R: Rados> Reserved<R> {
     }
 
     /// Ends it, because the index has the change.
-    pub fn keep(self) {
+    pub fn keep(mut self) {
+        // Nobody sees the change twice or not at all. Nothing of it is left to be taken back.
+        let change = std::mem::take(&mut self.change);
         self.store.with_usage(&self.bucket, |known| {
-            known.moved = added(known.moved, self.change);
+            known.moved = added(known.moved, change);
+            known.reserved = added(known.reserved, negative(change));
             known.is_blurred |= known.is_counting;
         });
     }
@@ -76,13 +81,18 @@ pub(crate) fn growth(change: UsageChange) -> UsageChange {
 }
 
 impl<R: Rados> Store<R> {
-    /// Looks at, or changes, what is known of a bucket's usage.
-    fn with_usage<T>(&self, bucket: &str, look: impl FnOnce(&mut KnownUsage) -> T) -> T {
+    /// The known usage of buckets, with room for one more.
+    fn usages_with_room(&self) -> MutexGuard<'_, KnownUsages> {
         let mut usages = lock(&self.usages);
         if usages.len() >= REMEMBERED_MAX {
             usages.retain(|_, known| known.is_counting || known.reserved != UsageChange::default());
         }
-        look(usages.entry(bucket.to_owned()).or_default())
+        usages
+    }
+
+    /// Looks at, or changes, what is known of a bucket's usage.
+    fn with_usage<T>(&self, bucket: &str, look: impl FnOnce(&mut KnownUsage) -> T) -> T {
+        look(self.usages_with_room().entry(bucket.to_owned()).or_default())
     }
 
     /// The owner of a bucket, perhaps as some seconds ago.
@@ -185,31 +195,72 @@ impl<R: Rados> Store<R> {
             let learned = buckets.iter().map(|id| self.learn_usage(id, age_ms)).collect();
             all(learned, COUNTS_AT_ONCE).await.into_iter().collect::<Result<(), Error>>()
         };
-        // Nothing is waited for between the look and the reservation.
-        let admitted = || {
-            self.admit(quotas, &buckets, change)?;
-            Ok(Reserved::new(self.clone(), buckets[0].clone(), growth(change)))
-        };
         learn(None).await?;
-        if let Ok(reserved) = admitted() {
+        if let Ok(reserved) = self.admit(quotas, &buckets, change) {
             return Ok(reserved);
         }
         learn(Some(FRESH_MS)).await?;
-        admitted()
+        self.admit(quotas, &buckets, change)
     }
 
     /// Counts a change that is made, and that no quota could refuse, where somebody remembers the bucket's usage.
     pub(crate) fn reserve_known(self: &Arc<Self>, bucket: &Bucket, change: UsageChange) -> Option<Reserved<R>> {
-        let is_known = lock(&self.usages).contains_key(&bucket.id) && change != UsageChange::default();
-        is_known.then(|| Reserved::new(self.clone(), bucket.id.clone(), change))
+        let mut usages = lock(&self.usages);
+        let is_known = usages.contains_key(&bucket.id) && change != UsageChange::default();
+        is_known.then(|| Reserved::new(self.clone(), &mut usages, bucket.id.clone(), change))
     }
 
-    /// Lets a change of the first of some buckets, which are those of its owner, pass.
-    fn admit(&self, (bucket, owner): (Quota, Quota), buckets: &[String], change: UsageChange) -> Result<(), Error> {
-        let usages = lock(&self.usages);
+    /// Reserves a change of the first of some buckets, which are those of its owner, if it may pass by what is known.
+    fn admit(
+        self: &Arc<Self>,
+        (bucket, owner): (Quota, Quota),
+        buckets: &[String],
+        change: UsageChange,
+    ) -> Result<Reserved<R>, Error> {
+        // Requests on other threads look and reserve, too: between the look and the reservation nobody else does.
+        let mut usages = self.usages_with_room();
         let known = |id: &String| usages.get(id).map(KnownUsage::change).unwrap_or_default();
         let of_bucket = Usage::default().after(buckets.first().map(known).unwrap_or_default());
         let of_owner = Usage::default().after(buckets.iter().map(known).fold(UsageChange::default(), added));
-        Ok(check_quotas((bucket, of_bucket), (owner, of_owner), change)?)
+        check_quotas((bucket, of_bucket), (owner, of_owner), change)?;
+        Ok(Reserved::new(self.clone(), &mut usages, buckets[0].clone(), growth(change)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::executor::Executor;
+    use crate::memory::Memory;
+    use crate::store::Settings;
+    use std::thread::scope;
+
+    /// Threads at once look if there is room, and reserve it. As many do as there is room for, also while others give
+    /// theirs back, or have it counted.
+    #[test]
+    fn threads_reserve_no_more_than_there_is() {
+        const MOST: u64 = 50;
+        let (client, mut executor) = (Memory::start(3), Executor::default());
+        let opened = Store::open(client.clone(), "aa".into(), Settings::default());
+        let store = executor.until(&client, opened).expect("a session opens");
+        let quota = Quota { enabled: true, bytes_max: None, objects_max: Some(MOST) };
+        let (buckets, one) = (["b".to_owned()], UsageChange { bytes: 1, objects: 1 });
+        let admit = || store.admit((quota, Quota::default()), &buckets, one).ok();
+        for _ in 0..100 {
+            let held: Vec<_> = scope(|threads| {
+                let reserve = || (0..40).filter_map(|_| admit()).collect::<Vec<_>>();
+                let reserving: Vec<_> = (0..4).map(|_| threads.spawn(reserve)).collect();
+                reserving.into_iter().flat_map(|thread| thread.join().expect("no thread panics")).collect()
+            });
+            assert_eq!(held.len() as u64, MOST);
+            assert!(admit().is_none(), "there is room behind the last one");
+            // Changes that move into the index count all the time.
+            scope(|threads| {
+                threads.spawn(|| held.into_iter().for_each(Reserved::keep));
+                let counted = || store.with_usage("b", |known| known.change().objects);
+                threads.spawn(move || (0..1000).for_each(|_| assert_eq!(counted(), MOST as i64)));
+            });
+            store.with_usage("b", |known| known.moved = UsageChange::default());
+        }
     }
 }

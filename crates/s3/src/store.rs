@@ -6,10 +6,10 @@ use crate::names;
 use crate::rados::{Rados, RadosError, Reply, Step};
 use crate::records::{Bucket, Intent, SessionRecord, User, attr, from_bytes, to_bytes};
 use crate::sealing::MasterKeys;
-use crate::usage::KnownUsage;
+use crate::usage::KnownUsages;
 use bytes::Bytes;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Sizes and times.
@@ -111,6 +111,8 @@ pub struct Store<R> {
     last_number: AtomicU64,
     pub(crate) routes: Mutex<Routes>,
     pub(crate) buckets: Mutex<BTreeMap<String, KnownBucket>>,
+    /// Stamps that may be in slots, those among them that could not be taken back.
+    pub(crate) stamps: AtomicUsize,
     /// Stamps that could not be taken back: bucket, key and tag.
     pub(crate) unsettled: Mutex<Vec<(Arc<Bucket>, String, String)>>,
     /// Stamps in ranges since their keys were counted last, by bucket and range.
@@ -118,7 +120,7 @@ pub struct Store<R> {
     /// Changes of counts of ranges that were not added up since, by bucket and range.
     pub(crate) written_counts: Mutex<BTreeMap<(String, String), u64>>,
     /// Usage of buckets that a quota is about, by their ids; owners of buckets, by their names.
-    pub(crate) usages: Mutex<BTreeMap<String, KnownUsage>>,
+    pub(crate) usages: Mutex<KnownUsages>,
     pub(crate) owners: Mutex<BTreeMap<String, KnownOwner>>,
     /// Signs of life of other gateways: the counter, and when it was first seen.
     pub(crate) beats: Mutex<BTreeMap<String, (Bytes, u64)>>,
@@ -143,6 +145,7 @@ impl<R: Rados> Store<R> {
             last_number: AtomicU64::new(0),
             routes: Mutex::default(),
             buckets: Mutex::default(),
+            stamps: AtomicUsize::new(0),
             unsettled: Mutex::default(),
             stamped: Mutex::default(),
             written_counts: Mutex::default(),

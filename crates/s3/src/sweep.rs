@@ -9,13 +9,16 @@ use crate::error::{Code, Error};
 use crate::names::{self, SLOTS};
 use crate::rados::{Rados, RadosError, Step};
 use crate::records::{Bucket, Intent, Named, SessionRecord, Tail, attr, from_bytes};
-use crate::store::{Store, lock, session_of};
+use crate::store::{PAUSE_MS, Store, lock, session_of};
 use crate::window::all;
 use bytes::Bytes;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Stripes that are removed at once.
 const REMOVALS_AT_ONCE: usize = 16;
+/// Looks at the end of a session, a pause apart, if indexes have followed the last answers.
+const LAST_LOOKS: u32 = 200;
 
 impl<R: Rados> Store<R> {
     /// Does what is due beside requests. To be called every few seconds, beside [`Store::beat`]. Errors: `Fenced` where
@@ -39,6 +42,16 @@ impl<R: Rados> Store<R> {
     /// stays, and another gateway takes it for dead and ends it.
     pub async fn close(&self) -> Result<(), Error> {
         self.settle_again().await?;
+        // Indexes follow behind answers. A stamp whose session is gone is in its slot for good.
+        for _ in 0..LAST_LOOKS {
+            if self.stamps.load(Ordering::Relaxed) == 0 {
+                break;
+            }
+            self.rados.pause(PAUSE_MS).await;
+        }
+        if self.stamps.load(Ordering::Relaxed) > 0 {
+            return Ok(());
+        }
         let object = names::session_object(&self.session);
         if !self.whole_omap(&object, Bytes::from_static(b"i")).await?.is_empty() {
             return Ok(());
@@ -53,9 +66,11 @@ impl<R: Rados> Store<R> {
         let left = std::mem::take(&mut *lock(&self.unsettled));
         let mut outcome = Ok(());
         for (bucket, key, tag) in left {
-            match self.leave(&bucket, &key, |other| other == tag).await {
+            match self.take_back(&bucket, &key, &tag).await {
                 Ok(()) => {}
-                Err(error) if error.code() == Some(Code::NoSuchBucket) => {}
+                Err(error) if error.code() == Some(Code::NoSuchBucket) => {
+                    self.stamps.fetch_sub(1, Ordering::Relaxed);
+                }
                 Err(error) => {
                     lock(&self.unsettled).push((bucket, key, tag));
                     outcome = Err(error);

@@ -2,6 +2,7 @@
 
 use crate::present::Present;
 use s3rules::quota::{Usage, UsageChange};
+use std::collections::BTreeMap;
 
 pub(crate) fn added(a: UsageChange, b: UsageChange) -> UsageChange {
     UsageChange { bytes: a.bytes.saturating_add(b.bytes), objects: a.objects.saturating_add(b.objects) }
@@ -50,6 +51,9 @@ pub(crate) struct KnownUsage {
     /// Changes reached the index while it was counted.
     pub is_blurred: bool,
 }
+
+/// By the ids of buckets.
+pub(crate) type KnownUsages = BTreeMap<String, KnownUsage>;
 
 impl KnownUsage {
     /// The usage with the changes that count already, as a change from nothing.

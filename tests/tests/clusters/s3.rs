@@ -304,6 +304,34 @@ fn quotas_and_rates_bound_what_is_stored() {
     }
 }
 
+/// A gateway of several threads, beside one of a single thread: all of them serve, share bounds, and end uploads before
+/// the gateway stops.
+#[test]
+fn threads_share_a_gateway_s_work() {
+    if !clients_are_here(&["python3-boto3"]) {
+        return;
+    }
+    let cluster = TestCluster::start("s3-threads", 2);
+    let (access, secret) = user(&cluster, &["me"]);
+    let (mut first, second) = (gateway(&cluster, &["--threads", "3"]), gateway(&cluster, &["--threads", "1"]));
+    let mut command = Command::new(python());
+    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/python/s3_threads.py"));
+    command.args([&first.endpoint, &second.endpoint, &first.process.0.id().to_string(), "3", &access, &secret]);
+    command.arg(binary()).arg(cluster.conf());
+    let said = run(command, SESSION).ok();
+    assert!(said.ends_with("uploads_end_before_it_stops\n"), "{said}");
+    let mut status = None;
+    wait_until("the gateway has stopped", SHORT, || {
+        status = first.process.0.try_wait().expect("it can be asked");
+        status.is_some()
+    });
+    assert!(status.is_some_and(|status| status.success()), "{status:?}");
+    for bucket in ["shared", "small", "paced"] {
+        let checked = cluster.nacre(&["s3", "bucket", "check", bucket], SHORT).ok();
+        assert!(checked.contains(" 0 entries were wrong\n0 of "), "{checked}");
+    }
+}
+
 /// Pages, errors and redirects of web sites, at hosts of their own and at a port of their own.
 #[test]
 fn buckets_are_web_sites() {

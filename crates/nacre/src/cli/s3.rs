@@ -53,6 +53,10 @@ pub struct S3Serve {
     /// Form of those lines: AWS's server access logs, or JSON.
     #[arg(long, value_name = "FORMAT", default_value = "s3", requires = "access_log")]
     pub access_log_format: LogFormat,
+    /// Threads that serve requests, beside one that talks to the cluster; 1 does both on one. By default as many as
+    /// there are processors, and 8 at most.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub threads: Option<u16>,
     /// Seconds that lifecycle rules take for a day, for tests: objects expire early.
     #[arg(long, value_name = "SECONDS", hide = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub lifecycle_day: Option<u32>,

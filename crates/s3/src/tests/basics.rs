@@ -4,9 +4,10 @@ use super::{bytes_of, open, user};
 use crate::executor::Executor;
 use crate::memory::Memory;
 use crate::tests::wreckage;
+use crate::window::both;
 use crate::{
     Body, Bucket, BucketSettings, ByteRange, ChecksumKind, Code, Conditions, Deletion, Error, PartRequest, PutRequest,
-    Query, Store, Upload, Versioning, WantedPart, Whole,
+    Query, Store, Upload, Versioning, WantedPart, Whole, names,
 };
 use std::sync::Arc;
 
@@ -360,4 +361,32 @@ fn buckets_are_made_and_deleted() {
         assert_eq!(code(gateway.access_key("AK2").await.map(|_| ())), Code::InvalidAccessKeyId);
         assert_eq!(gateway.access_key("AK1").await.map(|(key, _)| key.uid), Ok("me".into()));
     });
+}
+
+/// A gateway whose session has ended leaves no stamp behind, which nobody would ever take out of its slot: it waits for
+/// the index to follow, or leaves the session to be swept.
+#[test]
+fn the_end_of_a_session_leaves_no_stamps() {
+    for seed in 1..60 {
+        let (client, mut executor) = (Memory::start(seed), Executor::default());
+        executor.until(&client, async {
+            let gateway = open(&client, "aa").await;
+            let owner = gateway.create_user(user("me"), ("AK1", "secret-of-ak1")).await.expect("a user");
+            let bucket = gateway.create_bucket(&owner, "things", BucketSettings::default()).await.expect("a bucket");
+            // Both are in the key's slot at once, so that neither leaves it with one operation.
+            let (mut one, mut other) = (Whole::new(bytes_of(1, 9)), Whole::new(bytes_of(2, 9)));
+            let puts = both(gateway.put(&bucket, put("k", 9), &mut one), gateway.put(&bucket, put("k", 9), &mut other));
+            let (one, other) = puts.await;
+            one.and(other).expect("both are stored");
+            gateway.close().await.expect("the session ends");
+        });
+        executor.kill(&client);
+        while client.lock().deliver().is_some() {}
+        let world = client.lock();
+        let of = |prefix: &'static str| world.objects.iter().filter(move |((_, name), _)| name.starts_with(prefix));
+        let slots = of("range/").flat_map(|(_, range)| range.omap.keys()).filter(|name| name[0] == names::SLOTS);
+        let sessions = of("sessions").map(|(_, sessions)| sessions.omap.len()).sum::<usize>();
+        assert!(slots.count() == 0 || sessions == 1, "seed {seed}");
+        assert_eq!(sessions, 0, "seed {seed}: the index follows soon");
+    }
 }
