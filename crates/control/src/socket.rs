@@ -290,10 +290,13 @@ mod tests {
         let mut slow: Vec<UnixStream> = (1..CLIENTS_MAX).map(|_| UnixStream::connect(&path).unwrap()).collect();
         slow.iter_mut().for_each(|stream| stream.write_all(b"half").unwrap());
         assert_eq!(ask(&path, b"quick\0"), b"\0\0\0\x05quick");
-        let mut waits = UnixStream::connect(&path).unwrap();
-        waits.write_all(b"never\0").unwrap();
-        // The others are turned away, without an answer, once all places are taken.
+        // The others are turned away, without an answer, once all places are taken. The place of one that was answered
+        // is free a moment later, so whoever is to take it may come too soon.
+        let mut waiting = Vec::new();
         let turned_away = (0..200).any(|_| {
+            let mut waits = UnixStream::connect(&path).unwrap();
+            drop(waits.write_all(b"never\0"));
+            waiting.push(waits);
             let mut stream = UnixStream::connect(&path).unwrap();
             drop(stream.write_all(b"one more\0"));
             let mut answer = Vec::new();

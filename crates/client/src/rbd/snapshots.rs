@@ -225,7 +225,9 @@ impl Inner {
             self.change(&self.pool, kept, Operation::new().write_full(map)).await?;
             if now.has(feature::FAST_DIFF) {
                 self.change(&self.pool, own, map_locked().call_write("rbd", "object_map_snap_add", [])).await?;
-                self.known.change(|map| drop(map.replace(state::EXISTS, state::EXISTS_CLEAN)));
+                self.known.change(|map| {
+                    map.replace(state::EXISTS, state::EXISTS_CLEAN);
+                });
             }
             Ok(())
         };

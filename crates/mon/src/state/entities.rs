@@ -48,10 +48,8 @@ impl From<AuthEntry> for Entry {
 
 /// Versions of the encoding of [`AuthEntry`].
 mod form {
-    /// Has the time at which the key was made, and the secret of a key of kind `aes`. It is read, but no longer
-    /// written.
-    pub const SECRET: u8 = 1;
-    /// Has a key of any kind, and one that may replace it.
+    /// Has a key of any kind, and one that may replace it. The version before it, which is read, but no longer written,
+    /// has the time at which the key was made, and the secret of a key of kind `aes`.
     pub const KEYS: u8 = 2;
 }
 
