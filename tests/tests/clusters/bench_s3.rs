@@ -70,7 +70,18 @@ fn objects_by_s3_are_measured_and_removed() {
     let mut command = Command::new(binary());
     command.args(["bench", "run", "--cluster", &format!("nacre={}", cluster.dir().display()), "--tool", "nacre-s3"]);
     command.args(["--s3", &gateway.endpoint, "--s3-keys", text(&cluster.scratch("keys")), "--s3-signed-payload"]);
-    command.args(["--mode", "write", "--object-size", "64KiB", "--objects", "8", "--warm-up", "0", "--seconds", "0.5"]);
+    command.args([
+        "--mode",
+        "write",
+        "--object-size",
+        "64KiB",
+        "--objects",
+        "32",
+        "--warm-up",
+        "0",
+        "--seconds",
+        "0.5",
+    ]);
     let signed = cluster.scratch("signed");
     command.args(["--keep", "--out", text(&signed)]);
     run(command, LIMIT).ok();
