@@ -74,6 +74,8 @@ class Run:
             "NACRE_SUITE": table.WHOLE if options.whole else table.QUICK,
             "NACRE_TEST_CEPH": str(self.ceph),
             "NACRE_FUZZ_SEED": os.environ.get("NACRE_FUZZ_SEED") or self.fuzz_seed(),
+            # Property tests draw their cases from it: what passes once on a commit passes again.
+            "PROPTEST_RNG_SEED": os.environ.get("PROPTEST_RNG_SEED") or self.fuzz_seed(),
         }
         self.runner = Runner(self.logs, self.environment, self.plan.uses_ceph, self.tell)
         self.programs, self.binary, self.tests = [], None, []
@@ -159,7 +161,7 @@ class Run:
         self.tests_step("clusters", says, [(beside, 2), (alone, 1)])
 
     def fuzz_seed(self):
-        """Seed of the fuzzer of ports: each commit has its own, so that two runs of one make the same visits."""
+        """Seed of the fuzzer of ports and of property tests: each commit has its own, so that two runs do the same."""
         return str(first_fresh_seed(tree_of_commit(), time.time()))
 
     def fresh_seeds(self, seconds):
