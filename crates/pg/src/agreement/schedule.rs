@@ -18,7 +18,7 @@ impl Pg {
             state: &mut self.peering,
             core: &mut self.core,
             members: &mut self.members,
-            replication: &mut self.replication,
+            durability: self.replication.durability_mut(),
             healing: &self.healing,
             coded: &self.coded,
         }
@@ -86,6 +86,7 @@ impl Pg {
 
     /// Tells the other parts of the group that it has become active.
     pub(crate) fn becomes_active(&mut self, cx: &mut Context<'_>) {
+        assert!(self.replication.is_idle(), "an update was submitted before the group was active");
         self.ask_members_for_room(cx);
         self.look_for_old_shards(cx);
         self.watches.look_again(cx, self.core.id);

@@ -16,7 +16,7 @@ impl Pg {
     /// As primary, now and then: tells members that the last updates will stay. While updates come, each tells so of
     /// those before it.
     pub(crate) fn roll_forward_idle(&mut self, cx: &mut Context<'_>) {
-        let committed = self.replication.committed();
+        let committed = self.replication.durability().committed();
         if !self.core.protection().keeps_undo() || self.coded.told_forward >= committed {
             return;
         }

@@ -151,7 +151,7 @@ impl Pg {
         }
         // Before it serves, a primary only assumes that its log will be the members'.
         if self.peering.is_active() {
-            self.core.answered_stay(cx, self.replication.committed());
+            self.core.answered_stay(cx, self.replication.durability().committed());
         }
         self.forget_gathers(cx);
         self.healer().drop_parts(cx);

@@ -140,7 +140,8 @@ impl Pg {
         }
         crate::intake::client_ops::fill_results(&mut reply, effects.ops);
 
-        let logged = self.core.logged_transaction(cx, &entries, &self.core.info, own_steps, self.replication.committed);
+        let committed = self.replication.durability.committed();
+        let logged = self.core.logged_transaction(cx, &entries, &self.core.info, own_steps, committed);
         let LoggedTransaction { transaction, log_tail, forgotten, rolled_forward } = logged;
         let then = OnCommit::PrimaryUpdate { since: self.core.interval.since, version };
         let submitted = match effects.is_removal {
@@ -175,7 +176,7 @@ impl Pg {
         for other in effects.others.iter().filter(|_| !failed) {
             self.scrub.object_changed(&other.object, other.objects_delta(), 0);
         }
-        let (pg, committed) = (self.core.pg_interval(), self.replication.committed);
+        let pg = self.core.pg_interval();
         let hops_wanted = op.times.sampled;
         let (mut with_steps, mut without) = (Vec::new(), Vec::new());
         let receiving: Vec<_> = self.members.receiving().collect();
@@ -289,7 +290,7 @@ impl Pg {
     /// Lets a member that was brought everything serve from when it is settled.
     fn serve_if_settled(&mut self, cx: &mut Context<'_>, osd: OsdId) {
         if let Some(Standing::Backfilled(until)) = self.members.standing(osd)
-            && self.replication.is_settled_on(osd, until)
+            && self.replication.durability.is_settled_on(osd, until)
         {
             self.healer().member_backfilled(cx, osd);
         }
@@ -301,31 +302,26 @@ impl Pg {
             return;
         }
         cx.shared.rooms.durable(self.core.id, osd, version);
-        let durable = self.replication.durable.entry(osd).or_default();
-        if *durable >= version {
+        if !self.replication.durability.is_durable(osd, version) {
             return;
         }
-        *durable = version;
         if !self.is_active() {
             return self.members_changed(cx);
         }
         self.serve_if_settled(cx, osd);
-        let all_count = !mutant::is(Mutant::AckFromPrimary);
-        let needed = self.replication.needed.iter().filter(|osd| all_count || **osd == cx.whoami);
-        let committed = needed.map(|osd| self.replication.durable_on(*osd)).min().unwrap_or_default();
-        if committed <= self.replication.committed {
+        let was_to_stay = self.replication.durability.is_brought_to_stay();
+        if !self.replication.durability.commit(cx.whoami) {
             return;
         }
-        let was_to_stay = self.replication.is_brought_to_stay();
-        self.replication.committed = committed;
         if self.core.protection().keeps_undo() {
             let backfilled = self.members.iter().filter(|(_, standing)| matches!(standing, Standing::Backfilled(_)));
             let backfilled: Vec<OsdId> = backfilled.map(|(osd, _)| osd).collect();
             backfilled.into_iter().for_each(|osd| self.serve_if_settled(cx, osd));
-            if !was_to_stay && self.replication.is_brought_to_stay() {
+            if !was_to_stay && self.replication.durability.is_brought_to_stay() {
                 self.members_changed(cx);
             }
         }
+        let committed = self.replication.durability.committed();
         let mut objects = Vec::new();
         while self.replication.in_flight.front().is_some_and(|update| update.version <= committed) {
             let update = self.replication.in_flight.pop_front().expect("just seen");

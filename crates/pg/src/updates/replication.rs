@@ -1,11 +1,11 @@
-//! Updates in flight, and how far members have them durably.
+//! Updates in flight.
 
 use crate::hops::MemberAck;
 use crate::intake::operations::ClientOp;
 use crate::ops::WatchEffect;
-use mutant::Mutant;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use types::{EVersion, OsdId};
+use crate::updates::durability::Durability;
+use std::collections::VecDeque;
+use types::EVersion;
 use wire::messages::OsdOpReply;
 use wire::msgr::SessionId;
 
@@ -26,56 +26,23 @@ pub(super) struct UpdateInFlight {
 #[derive(Debug, Default)]
 pub(crate) struct Replication {
     pub(super) in_flight: VecDeque<UpdateInFlight>,
-    /// How far each member that gets updates, the primary included, is durable.
-    pub(super) durable: BTreeMap<OsdId, EVersion>,
-    /// Members without which no client is answered.
-    pub(super) needed: BTreeSet<OsdId>,
-    /// How far all of these are.
-    pub(super) committed: EVersion,
-    /// Version up to which members of an erasure-coded group may have been brought objects whole, which they could not
-    /// take back. Until that is committed, members that can must stay.
-    pub(super) brought: EVersion,
+    pub(super) durability: Durability,
 }
 
 impl Replication {
-    /// Begins an active interval in which all members are at `head`.
-    pub fn start(&mut self, members: &[OsdId], head: EVersion) {
-        self.in_flight.clear();
-        self.durable = members.iter().map(|osd| (*osd, head)).collect();
-        self.needed = members.iter().copied().collect();
-        self.committed = head;
+    /// Returns how far members have updates durably.
+    pub fn durability(&self) -> &Durability {
+        &self.durability
     }
 
-    /// Returns how far clients may have been answered.
-    pub fn committed(&self) -> EVersion {
-        self.committed
+    /// Lends others how far members have updates durably.
+    pub fn durability_mut(&mut self) -> &mut Durability {
+        &mut self.durability
     }
 
-    /// Notes that a member was brought an object, while the log's head was `head`.
-    pub fn brought(&mut self, head: EVersion) {
-        self.brought = head;
-    }
-
-    /// Tells whether everything that was brought to members whole has come to stay.
-    pub fn is_brought_to_stay(&self) -> bool {
-        self.brought <= self.committed || mutant::is(Mutant::BroughtTooEarly)
-    }
-
-    /// Answers clients only with `osd` from now on, which has every update up to `durable`.
-    pub fn need(&mut self, osd: OsdId, durable: EVersion) {
-        let known = self.durable.entry(osd).or_default();
-        *known = durable.max(*known);
-        self.needed.insert(osd);
-    }
-
-    /// Tells whether a member has everything up to `until` durably, and so have all without whom no client is answered.
-    pub fn is_settled_on(&self, osd: OsdId, until: EVersion) -> bool {
-        let has_all = self.durable_on(osd) >= until || mutant::is(Mutant::ServesBeforeAll);
-        has_all && self.committed >= until
-    }
-
-    pub fn durable_on(&self, osd: OsdId) -> EVersion {
-        self.durable.get(&osd).copied().unwrap_or_default()
+    /// Returns true if no update is in flight.
+    pub fn is_idle(&self) -> bool {
+        self.in_flight.is_empty()
     }
 
     /// Returns the sessions of clients that wait for updates in flight.
@@ -111,25 +78,5 @@ impl Replication {
             }
             None => false,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use types::Epoch;
-
-    #[test]
-    fn who_comes_in_is_settled_once_it_has_what_the_others_were_answered_for() {
-        let at = |version| EVersion { epoch: Epoch(1), version };
-        let mut replication = Replication::default();
-        replication.start(&[OsdId(0), OsdId(1)], at(9));
-        replication.need(OsdId(2), at(7));
-        assert!(!replication.is_settled_on(OsdId(2), at(9)), "the others have all, but it does not");
-        replication.durable.insert(OsdId(2), at(9));
-        assert!(replication.is_settled_on(OsdId(2), at(9)));
-        assert!(!replication.is_settled_on(OsdId(2), at(10)));
-        replication.durable.insert(OsdId(2), at(10));
-        assert!(!replication.is_settled_on(OsdId(2), at(10)), "it has more than the others");
     }
 }
