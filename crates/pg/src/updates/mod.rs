@@ -6,14 +6,15 @@
 //! * **Causes** answers to clients, operations on the object to go on, and members to serve that have caught up.
 //!
 //! * [`replicate`] — start here: an update on its way to all members. [`replication`]: those in flight.
-//!   [`durability`]: how far members have them. [`logged`]: their entries in the log. [`going_back`]: updates by which
-//!   objects go back to what they were.
+//!   [`durability`]: how far members have them. [`forward`]: members learn that updates will stay. [`logged`]: their
+//!   entries in the log. [`going_back`]: updates by which objects go back to what they were.
 //! * [`admission`], [`room_wait`]: updates for which there is no room. [`rooms`]: what OSDs promise each other.
 //! * [`snap_trim`], [`trim_run`]: what no snapshot needs any more is removed. [`trim_turns`]: which groups do so at a
 //!   time.
 
 pub(crate) mod admission;
 pub(crate) mod durability;
+pub(crate) mod forward;
 pub(crate) mod going_back;
 pub(crate) mod logged;
 pub(crate) mod replicate;

@@ -27,6 +27,8 @@ pub(super) struct UpdateInFlight {
 pub(crate) struct Replication {
     pub(super) in_flight: VecDeque<UpdateInFlight>,
     pub(super) durability: Durability,
+    /// Version up to which members of an erasure-coded group have been told to forget what updates replaced.
+    pub(super) told_forward: EVersion,
 }
 
 impl Replication {
