@@ -6,6 +6,7 @@
 
 mod questions;
 mod replica_reads;
+mod submission;
 
 use crate::coded::wanted::Wanted;
 use crate::context::{Context, Waiter};
@@ -422,7 +423,7 @@ impl Pg {
                             self.healer().is_given_up(cx, &give_up.lost);
                         }
                         self.ops.objects.entry(op.object.clone()).or_default().updates_in_flight += 1;
-                        self.submit_update(cx, op, effects, growth_bytes);
+                        self.submit(cx, op, effects, growth_bytes);
                     }
                     Admission::Refused(errno) => self.answer_error(cx, &op, errno),
                     Admission::Dropped | Admission::Later => {

@@ -5,7 +5,8 @@
 //! * **Takes** executed operations, commits here, acknowledgements, and room that members promise.
 //! * **Causes** answers to clients, operations on the object to go on, and members to serve that have caught up.
 //!
-//! * [`replicate`] — start here: an update on its way to all members. [`replication`]: those in flight.
+//! * [`replicate`] — start here: an update on its way to all members. [`preparation`]: all that an executed update is
+//!   made of. [`replication`]: those in flight.
 //!   [`durability`]: how far members have them. [`forward`]: members learn that updates will stay. [`logged`]: their
 //!   entries in the log. [`going_back`]: updates by which objects go back to what they were.
 //! * [`admission`], [`room_wait`]: updates for which there is no room. [`rooms`]: what OSDs promise each other.
@@ -17,6 +18,7 @@ pub(crate) mod durability;
 pub(crate) mod forward;
 pub(crate) mod going_back;
 pub(crate) mod logged;
+pub(crate) mod preparation;
 pub(crate) mod replicate;
 pub(crate) mod replication;
 pub(crate) mod room_wait;
