@@ -5,7 +5,7 @@
 //! once every serving member has it durably; so updates end in the order of their versions.
 
 use crate::agreement::members::Standing;
-use crate::context::{Context, Fatal, OnCommit, Output};
+use crate::context::{Context, OnCommit, Output};
 use crate::group::log::LogEntry;
 use crate::group::pg::Pg;
 use crate::hops::{MemberAck, MemberHops, MemberTimes, Replicated};
@@ -18,8 +18,7 @@ use crate::updates::replication::UpdateInFlight;
 use mutant::Mutant;
 use std::time::Duration;
 use store::{CommitTimes, Step, SubmitError};
-use types::{EVersion, Epoch, Errno, ObjectId, OsdId};
-use wire::messages::OsdOpReply;
+use types::{EVersion, Epoch, ObjectId, OsdId};
 use wire::{Message, Target};
 
 /// Members that an update is sent to.
@@ -37,16 +36,25 @@ pub(crate) struct CopiesLater {
     pub objects: Vec<ObjectId>,
 }
 
+/// An update that the store has not taken, and why.
+#[derive(Debug)]
+pub(crate) struct NotSubmitted {
+    pub op: ClientOp,
+    pub error: SubmitError,
+}
+
 impl Pg {
     /// Submits an update and starts it on its way. Members need room for `growth_bytes`. Returns what is to be copied
     /// to members.
+    ///
+    /// Errors: the store has not taken it, and nothing has changed.
     pub(crate) fn submit_update(
         &mut self,
         cx: &mut Context<'_>,
         op: ClientOp,
         update: PreparedUpdate,
         growth_bytes: u64,
-    ) -> CopiesLater {
+    ) -> Result<CopiesLater, Box<NotSubmitted>> {
         let PreparedUpdate { entries, own_steps, steps, shards, info, others, sources, reply, watch, .. } = update;
         let version = info.last_update;
         let committed = self.replication.durability.committed();
@@ -59,8 +67,7 @@ impl Pg {
             false => cx.submit(transaction, then),
         };
         if let Err(error) = submitted {
-            self.not_submitted(cx, op, error);
-            return CopiesLater::default();
+            return Err(Box::new(NotSubmitted { op, error }));
         }
         self.core.info = info;
         let of_others: i64 = others.iter().map(OtherChange::objects_delta).sum();
@@ -83,7 +90,7 @@ impl Pg {
         self.send_update(cx, receivers, &entries, (steps, shards), (committed, op.times.sampled));
         self.core.append_logged(entries, (log_tail, forgotten), rolled_forward);
         self.replication.in_flight.push_back(UpdateInFlight { version, op, reply, acks: Vec::new(), watch });
-        later
+        Ok(later)
     }
 
     /// Returns the members that get an update with these entries, by whether they carry it out.
@@ -129,24 +136,6 @@ impl Pg {
                 let to = |osd| Output::ToOsd { osd, envelope: envelope.clone() };
                 cx.outbox.outputs.extend(members.into_iter().map(to));
             }
-        }
-    }
-
-    /// Answers an update that the store has not taken. No part of it is in flight.
-    fn not_submitted(&mut self, cx: &mut Context<'_>, op: ClientOp, error: SubmitError) {
-        if let SubmitError::Stopped(reason) = error {
-            // The group may have the update or not: its client must ask whoever serves next.
-            cx.outbox.outputs.push(Output::Fatal(Fatal::StoreStopped(reason)));
-            self.ops.release(cx, &op);
-            return self.update_done(cx, &op.object);
-        }
-        let errno = if matches!(error, SubmitError::NoSpace { .. }) { Errno::ENOSPC } else { Errno::EIO };
-        tracing::warn!(pg = %self.core.id, object = %op.object, "update refused by the store: {error}");
-        let reply = OsdOpReply::to(&op.op, errno.as_result(), cx.map.epoch);
-        self.answer(cx, &op, reply);
-        self.update_done(cx, &op.object);
-        if op.trim.is_some() {
-            self.snap_trim.failed(&self.core, cx, &op.object);
         }
     }
 
