@@ -11,7 +11,6 @@ mod submission;
 use crate::coded::wanted::Wanted;
 use crate::context::{Context, Waiter};
 use crate::copy::Copied;
-use crate::group::effects::Effect;
 use crate::group::log::LogEntry;
 use crate::group::lookup::NoAnswer;
 use crate::group::object_info::ObjectInfo;
@@ -801,15 +800,6 @@ impl Pg {
     pub(crate) fn lost_here(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
         self.ops.forget_answers(object);
         self.refuse_replica_reads(cx);
-    }
-
-    /// Notes that an update of an object is durable everywhere.
-    pub(crate) fn update_done(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
-        self.ops.update_ended(object);
-        cx.cause(self.core.id, Effect::RunObject(object.clone()));
-        if self.scrub.holds(object) {
-            cx.cause(self.core.id, Effect::ScrubSettled);
-        }
     }
 
     /// Starts what may start on objects in `from .. until`.

@@ -6,9 +6,10 @@
 
 use crate::agreement::members::Standing;
 use crate::context::{Context, OnCommit, Output};
+use crate::group::effects::Effect;
 use crate::group::log::LogEntry;
 use crate::group::pg::Pg;
-use crate::hops::{MemberAck, MemberHops, MemberTimes, Replicated};
+use crate::hops::{MemberAck, MemberHops, MemberTimes};
 use crate::intake::operations::ClientOp;
 use crate::messages::replication::{RepOp, RepOpReply};
 use crate::ops::OtherChange;
@@ -242,23 +243,9 @@ impl Pg {
                 self.members_changed(cx);
             }
         }
-        let committed = self.replication.durability.committed();
-        let mut objects = Vec::new();
-        while self.replication.in_flight.front().is_some_and(|update| update.version <= committed) {
-            let update = self.replication.in_flight.pop_front().expect("just seen");
-            if !update.watch.is_empty() {
-                self.watches.op_done(cx, &update.op, update.watch, update.reply.user_version);
-            }
-            let last_member = (osd != cx.whoami).then_some(osd);
-            let way = Replicated { last_member, acks: &update.acks };
-            self.answer_update(cx, &update.op, update.reply, Some(way));
-            objects.push((update.op.object, update.op.trim));
-        }
-        for (object, trim) in objects {
-            self.update_done(cx, &object);
-            if let Some(trim) = trim {
-                self.snap_trim.trimmed(&self.core, cx, object, trim);
-            }
+        let last_member = (osd != cx.whoami).then_some(osd);
+        if self.replication.end_committed(last_member) {
+            cx.cause(self.core.id, Effect::UpdatesDone);
         }
     }
 }

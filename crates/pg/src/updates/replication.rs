@@ -1,11 +1,11 @@
-//! Updates in flight.
+//! Updates in flight, and those that are done.
 
 use crate::hops::MemberAck;
 use crate::intake::operations::ClientOp;
 use crate::ops::WatchEffect;
 use crate::updates::durability::Durability;
 use std::collections::VecDeque;
-use types::EVersion;
+use types::{EVersion, OsdId};
 use wire::messages::OsdOpReply;
 use wire::msgr::SessionId;
 
@@ -22,10 +22,23 @@ pub(super) struct UpdateInFlight {
     pub(super) watch: Vec<WatchEffect>,
 }
 
+/// One update that all have without whom no client is answered. Its client waits for the answer.
+#[derive(Debug)]
+pub(crate) struct DoneUpdate {
+    pub op: ClientOp,
+    pub reply: OsdOpReply,
+    pub acks: Vec<MemberAck>,
+    pub watch: Vec<WatchEffect>,
+    /// The member whose acknowledgement came last, if it was not the primary itself.
+    pub last_member: Option<OsdId>,
+}
+
 /// The primary's view of its updates. Empty on other members.
 #[derive(Debug, Default)]
 pub(crate) struct Replication {
     pub(super) in_flight: VecDeque<UpdateInFlight>,
+    /// Updates that are answered when this input is handled, oldest first.
+    done: Vec<DoneUpdate>,
     pub(super) durability: Durability,
     /// Version up to which members of an erasure-coded group have been told to forget what updates replaced.
     pub(super) told_forward: EVersion,
@@ -42,24 +55,44 @@ impl Replication {
         &mut self.durability
     }
 
-    /// Returns true if no update is in flight.
+    /// Returns true if no update is in flight, or waits to be answered.
     pub fn is_idle(&self) -> bool {
-        self.in_flight.is_empty()
+        self.in_flight.is_empty() && self.done.is_empty()
     }
 
-    /// Returns the sessions of clients that wait for updates in flight.
+    /// Takes updates that are committed out of those in flight. `last_member`: whose acknowledgement has committed
+    /// them, if it is not the primary's own. Returns true if there are any.
+    pub(super) fn end_committed(&mut self, last_member: Option<OsdId>) -> bool {
+        let committed = self.durability.committed();
+        let count = self.in_flight.partition_point(|update| update.version <= committed);
+        let done = self.in_flight.drain(..count).map(|update| {
+            let UpdateInFlight { op, reply, acks, watch, .. } = update;
+            DoneUpdate { op, reply, acks, watch, last_member }
+        });
+        self.done.extend(done);
+        count > 0
+    }
+
+    /// Gives the updates that are done, oldest first, to be answered.
+    pub fn take_done(&mut self) -> Vec<DoneUpdate> {
+        std::mem::take(&mut self.done)
+    }
+
+    /// Returns the sessions of clients whose updates are not answered.
     pub fn sessions(&self) -> impl Iterator<Item = SessionId> {
-        self.in_flight.iter().map(|update| update.op.session)
+        self.ops().map(|op| op.session)
     }
 
-    /// Returns the operations whose updates are in flight, oldest first.
+    /// Returns the operations whose updates are not answered, oldest first.
     pub fn ops(&self) -> impl Iterator<Item = &ClientOp> {
-        self.in_flight.iter().map(|update| &update.op)
+        let done = self.done.iter().map(|update| &update.op);
+        done.chain(self.in_flight.iter().map(|update| &update.op))
     }
 
-    /// Returns the operations whose updates were in flight, oldest first.
+    /// Returns the operations whose updates were not answered, oldest first.
     pub fn into_ops(self) -> impl Iterator<Item = ClientOp> {
-        self.in_flight.into_iter().map(|update| update.op)
+        let done = self.done.into_iter().map(|update| update.op);
+        done.chain(self.in_flight.into_iter().map(|update| update.op))
     }
 
     /// Returns the update `version`, if it is in flight.

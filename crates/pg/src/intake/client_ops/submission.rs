@@ -1,13 +1,16 @@
-//! Operations that become updates.
+//! Operations that become updates, from their submission to their answer.
 
 use crate::context::{Context, Fatal, Output};
+use crate::group::effects::Effect;
 use crate::group::pg::Pg;
+use crate::hops::Replicated;
 use crate::intake::operations::ClientOp;
 use crate::ops::Effects;
 use crate::updates::preparation::PreparedUpdate;
 use crate::updates::replicate::NotSubmitted;
+use crate::updates::replication::DoneUpdate;
 use store::SubmitError;
-use types::Errno;
+use types::{Errno, ObjectId};
 
 impl Pg {
     /// Submits the update that an executed operation makes. Members need room for `growth_bytes`.
@@ -21,6 +24,24 @@ impl Pg {
                 }
             }
             Err(refused) => self.not_submitted(cx, *refused),
+        }
+    }
+
+    /// Answers updates that are done, and then lets what waited for them go on.
+    pub(crate) fn updates_done(&mut self, cx: &mut Context<'_>) {
+        let mut objects = Vec::new();
+        for DoneUpdate { op, reply, acks, watch, last_member } in self.replication.take_done() {
+            if !watch.is_empty() {
+                self.watches.op_done(cx, &op, watch, reply.user_version);
+            }
+            self.answer_update(cx, &op, reply, Some(Replicated { last_member, acks: &acks }));
+            objects.push((op.object, op.trim));
+        }
+        for (object, trim) in objects {
+            self.update_done(cx, &object);
+            if let Some(trim) = trim {
+                self.snap_trim.trimmed(&self.core, cx, object, trim);
+            }
         }
     }
 
@@ -38,6 +59,15 @@ impl Pg {
         self.update_done(cx, &op.object);
         if op.trim.is_some() {
             self.snap_trim.failed(&self.core, cx, &op.object);
+        }
+    }
+
+    /// Notes that an update of an object is in flight no more.
+    fn update_done(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
+        self.ops.update_ended(object);
+        cx.cause(self.core.id, Effect::RunObject(object.clone()));
+        if self.scrub.holds(object) {
+            cx.cause(self.core.id, Effect::ScrubSettled);
         }
     }
 }
