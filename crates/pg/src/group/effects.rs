@@ -23,6 +23,8 @@ pub(crate) enum Effect {
     GoBack(ObjectId),
     /// The group has become active: clients may send again, and parts that work only then begin.
     Active,
+    /// A member that was brought everything has all that clients were answered for, too: it may serve.
+    MemberSettled(OsdId),
     /// Updates are done: their clients are answered.
     UpdatesDone,
     /// The interval has lost its ground, for this reason: it ends, and the next one begins with the next map.
@@ -97,6 +99,7 @@ mod tests {
             Effect::PullFormer { object: object.clone(), source: OsdId(1) },
             Effect::GoBack(object),
             Effect::Active,
+            Effect::MemberSettled(OsdId(1)),
             Effect::UpdatesDone,
         ];
         for ends in [Effect::PeerAnew(""), Effect::SessionEnded(OsdId(0))] {

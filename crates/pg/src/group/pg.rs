@@ -202,6 +202,7 @@ impl Pg {
             Effect::PullFormer { object, source } => self.healer().pull_former(cx, source, &object),
             Effect::GoBack(object) => self.go_back(cx, &object),
             Effect::Active => self.becomes_active(cx),
+            Effect::MemberSettled(osd) => self.healer().member_settled(cx, osd),
             Effect::UpdatesDone => self.updates_done(cx),
             Effect::PeerAnew(why) => self.begin_with_newer_map(cx, why),
             Effect::SessionEnded(osd) => self.session_ended(cx, osd),

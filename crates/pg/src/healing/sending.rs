@@ -303,8 +303,15 @@ impl Healer<'_> {
         }
     }
 
+    /// Notes that a member which was brought everything has all durably that clients were answered for since.
+    pub(crate) fn member_settled(&mut self, cx: &mut Context<'_>, osd: OsdId) {
+        if let Some(Standing::Backfilled(_)) = self.members.standing(osd) {
+            self.member_backfilled(cx, osd);
+        }
+    }
+
     /// Lets a member serve, which has everything durably that clients were answered for.
-    pub(crate) fn member_backfilled(&mut self, cx: &mut Context<'_>, osd: OsdId) {
+    fn member_backfilled(&mut self, cx: &mut Context<'_>, osd: OsdId) {
         self.members.set_standing(osd, Standing::Serving);
         cx.cause(self.core.id, Effect::MemberServes(osd));
         if !self.core.protection().is_whole_on_each() && self.peering.is_active() {

@@ -210,11 +210,11 @@ impl Pg {
     }
 
     /// Lets a member that was brought everything serve from when it is settled.
-    fn serve_if_settled(&mut self, cx: &mut Context<'_>, osd: OsdId) {
+    fn serve_if_settled(&self, cx: &mut Context<'_>, osd: OsdId) {
         if let Some(Standing::Backfilled(until)) = self.members.standing(osd)
             && self.replication.durability.is_settled_on(osd, until)
         {
-            self.healer().member_backfilled(cx, osd);
+            cx.cause(self.core.id, Effect::MemberSettled(osd));
         }
     }
 
@@ -236,9 +236,7 @@ impl Pg {
             return;
         }
         if self.core.protection().keeps_undo() {
-            let backfilled = self.members.iter().filter(|(_, standing)| matches!(standing, Standing::Backfilled(_)));
-            let backfilled: Vec<OsdId> = backfilled.map(|(osd, _)| osd).collect();
-            backfilled.into_iter().for_each(|osd| self.serve_if_settled(cx, osd));
+            self.members.iter().for_each(|(osd, _)| self.serve_if_settled(cx, osd));
             if !was_to_stay && self.replication.durability.is_brought_to_stay() {
                 self.members_changed(cx);
             }
