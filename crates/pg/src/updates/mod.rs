@@ -12,6 +12,7 @@
 //! * [`admission`], [`room_wait`]: updates for which there is no room. [`rooms`]: what OSDs promise each other.
 //! * [`snap_trim`], [`trim_run`]: what no snapshot needs any more is removed. [`trim_turns`]: which groups do so at a
 //!   time.
+//! * [`schedule`]: the steps in which other parts of the group act on what becomes of an update.
 
 pub(crate) mod admission;
 pub(crate) mod durability;
@@ -23,6 +24,7 @@ pub(crate) mod replicate;
 pub(crate) mod replication;
 pub(crate) mod room_wait;
 pub(crate) mod rooms;
+pub(crate) mod schedule;
 pub(crate) mod snap_trim;
 pub(crate) mod trim_run;
 pub(crate) mod trim_turns;

@@ -140,20 +140,28 @@ impl Pg {
         }
     }
 
-    /// Takes the primary's update that has come to this member; its first byte did at `began`.
-    pub(crate) fn rep_op(&mut self, cx: &mut Context<'_>, from: OsdId, mut message: RepOp, began: Duration) {
+    /// Takes the primary's update that has come to this member; its first byte did at `began`. Returns the version up
+    /// to which all have updates, if this one is taken.
+    pub(super) fn update_came(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: OsdId,
+        mut message: RepOp,
+        began: Duration,
+    ) -> Option<EVersion> {
         if !self.peering.follows(from, message.pg.since) && !mutant::is(Mutant::FollowsAnyone) {
             tracing::debug!(pg = %self.core.id, %from, version = %message.entry.version, "update of another interval ignored");
-            return;
+            return None;
         }
         let head = self.core.log.head();
         if message.entry.version.version <= head.version {
             // Came twice; what is durable is acknowledged below when its transaction is.
-            return;
+            return None;
         }
         if message.entry.version.version != head.version + 1 + message.others.len() as u64 {
             tracing::error!(pg = %self.core.id, %from, update = %message.entry.version, follows = %head, "updates are missing");
-            return self.session_ended(cx, from);
+            cx.cause(self.core.id, Effect::SessionEnded(from));
+            return None;
         }
         let mut entries = std::mem::take(&mut message.others);
         entries.push(message.entry);
@@ -164,7 +172,6 @@ impl Pg {
         let times = MemberTimes { began, whole: cx.now, wanted: message.hops_wanted };
         let (since, version) = (message.pg.since, entries.last().expect("just put there").version);
         let then = OnCommit::MemberUpdate { primary: from, since, version, times };
-        self.replica_reads.all_have(message.committed);
         self.core.info.follow(&message.info);
         self.core.info.last_update = version;
         message.steps.extend(self.core.lacks_what_goes_back(&entries));
@@ -174,6 +181,7 @@ impl Pg {
             cx.send_osd(from, RepOpReply { durable: vec![(message.pg, version)], hops: Vec::new() });
         }
         cx.submit_or_stop(logged.transaction, then);
+        Some(message.committed)
     }
 
     /// Notes that the update `version` is durable on this OSD, the primary.

@@ -1,0 +1,16 @@
+//! Updates as a part of their group: where other parts act on what becomes of an update.
+
+use crate::context::Context;
+use crate::group::pg::Pg;
+use crate::messages::replication::RepOp;
+use std::time::Duration;
+use types::OsdId;
+
+impl Pg {
+    /// As member: takes the primary's update, whose first byte came at `began`.
+    pub(crate) fn rep_op(&mut self, cx: &mut Context<'_>, from: OsdId, message: RepOp, began: Duration) {
+        if let Some(committed) = self.update_came(cx, from, message, began) {
+            self.replica_reads.all_have(committed);
+        }
+    }
+}
