@@ -4,13 +4,22 @@ use crate::context::Context;
 use crate::group::pg::Pg;
 use crate::messages::replication::RepOp;
 use std::time::Duration;
-use types::OsdId;
+use types::{ObjectId, OsdId};
 
 impl Pg {
     /// As member: takes the primary's update, whose first byte came at `began`.
     pub(crate) fn rep_op(&mut self, cx: &mut Context<'_>, from: OsdId, message: RepOp, began: Duration) {
         if let Some(committed) = self.update_came(cx, from, message, began) {
             self.replica_reads.all_have(committed);
+        }
+    }
+
+    /// Takes an object back to what it was, if agreement has found a way.
+    pub(crate) fn go_back(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
+        if let Some(way) = self.agreement().take_way_back(object)
+            && let Some(went_back) = self.log_way_back(cx, object, way)
+        {
+            self.healer().went_back(&went_back);
         }
     }
 }
