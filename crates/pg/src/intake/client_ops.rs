@@ -19,6 +19,7 @@ use crate::hops::{OpTimes, Replicated, WaitReasons};
 use crate::intake::backoffs::HeldBack;
 use crate::intake::operations::NO_SESSION;
 use crate::intake::operations::{ClientOp, LookupProgress};
+use crate::intake::replies::fill_results;
 use crate::ops::{self, Effects, GiveUp, Limits, ListError, ListFilter, Request, Run};
 use crate::scrub::record::Record;
 use crate::shard::copying::is_osds;
@@ -406,7 +407,7 @@ impl Pg {
                 let (client, epoch) = (op.reqid.name, op.op.epoch);
                 let admission = match self.ops.is_turned_away(&object, client, epoch, flags) {
                     true => Admission::Dropped,
-                    false => self.admit_update(cx, &object, flags, &effects, &mut wait),
+                    false => self.updates().admit(cx, &object, flags, &effects, &mut wait),
                 };
                 if admission == Admission::Later {
                     self.ops.restart(cx, number);
@@ -956,18 +957,6 @@ fn refusal(op: &ClientOp, limits: &Limits) -> Option<Errno> {
         return Some(errno);
     }
     None
-}
-
-/// Puts the steps' results into a reply.
-pub(crate) fn fill_results(reply: &mut OsdOpReply, results: Vec<ops::OpResult>) {
-    for (slot, result) in reply.ops.iter_mut().zip(results) {
-        if let OpArgs::Extent(extent) = &mut slot.args
-            && slot.code.is_read()
-        {
-            extent.length = result.outdata.len() as u64;
-        }
-        (slot.result, slot.outdata) = (result.rval, result.outdata);
-    }
 }
 
 /// Returns the answer to a request that the log says has been carried out.

@@ -1,19 +1,19 @@
 //! Members of erasure-coded groups learn which updates will stay, and need not be taken back there.
 
 use crate::context::Context;
-use crate::group::pg::Pg;
 use crate::messages::coded::RollForward;
+use crate::updates::machine::Updates;
 use types::OsdId;
 
-impl Pg {
+impl Updates<'_> {
     /// As primary, now and then: tells members that the last updates will stay. While updates come, each tells so of
     /// those before it.
     pub(crate) fn roll_forward_idle(&mut self, cx: &mut Context<'_>) {
-        let committed = self.replication.durability.committed();
-        if !self.core.protection().keeps_undo() || self.replication.told_forward >= committed {
+        let committed = self.state.durability.committed();
+        if !self.core.protection().keeps_undo() || self.state.told_forward >= committed {
             return;
         }
-        self.replication.told_forward = committed;
+        self.state.told_forward = committed;
         let pg = self.core.pg_interval();
         let receiving: Vec<OsdId> = self.members.receiving().map(|(osd, _)| osd).collect();
         for osd in receiving {

@@ -6,14 +6,14 @@ use crate::group::core::Core;
 use crate::group::log::{LogEntry, LogKind};
 use crate::group::missing::{found_step, missing_step};
 use crate::group::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
-use crate::group::pg::Pg;
 use crate::messages::replication::RepOp;
 use crate::ops::after;
+use crate::updates::machine::Updates;
 use std::collections::BTreeMap;
 use store::Step;
 use types::{EVersion, ObjectId, ReqId};
 
-impl Pg {
+impl Updates<'_> {
     /// Gives the former state of an object, which is here, a new version. Members get that as a log entry, and lack the
     /// object until it is sent to them. Returns what has become of the object; `None` if no log entry names it.
     pub(super) fn log_way_back(&mut self, cx: &mut Context<'_>, object: &ObjectId, way: Way) -> Option<WentBack> {
@@ -59,8 +59,7 @@ impl Pg {
         info.stats.objects -= others.len() as i64 + i64::from(former.is_none());
         let mut own_steps = steps.clone();
         // The size of the lost state is not known.
-        self.scrub.set_mark(self.scrub.mark().counted_anew());
-        own_steps.push(self.scrub.mark().step());
+        own_steps.push(self.counts.begin_anew());
         if let Some(former) = former {
             let info = ObjectInfo { version, prior_version: newest.version, ..former };
             let (name, value) = (OBJECT_INFO_ATTR.to_vec(), info.to_bytes());
@@ -103,7 +102,7 @@ impl Core {
 
     /// Notes that objects go back by an update that has come: what is here of them is not what they are now. Returns
     /// the steps that note it durably.
-    pub(crate) fn lacks_what_goes_back(&mut self, entries: &[LogEntry]) -> Vec<Step> {
+    pub(super) fn lacks_what_goes_back(&mut self, entries: &[LogEntry]) -> Vec<Step> {
         let mut steps = Vec::new();
         for entry in entries {
             let LogEntry { kind, voids, object, version, .. } = entry;

@@ -19,6 +19,7 @@ pub(crate) mod durability;
 pub(crate) mod forward;
 pub(crate) mod going_back;
 pub(crate) mod logged;
+pub(crate) mod machine;
 pub(crate) mod preparation;
 pub(crate) mod replicate;
 pub(crate) mod replication;

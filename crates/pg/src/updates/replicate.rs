@@ -8,12 +8,12 @@ use crate::agreement::members::Standing;
 use crate::context::{Context, OnCommit, Output};
 use crate::group::effects::Effect;
 use crate::group::log::LogEntry;
-use crate::group::pg::Pg;
 use crate::hops::{MemberAck, MemberHops, MemberTimes};
 use crate::intake::operations::ClientOp;
 use crate::messages::replication::{RepOp, RepOpReply};
 use crate::ops::OtherChange;
 use crate::updates::logged::LoggedTransaction;
+use crate::updates::machine::Updates;
 use crate::updates::preparation::{PreparedShards, PreparedUpdate};
 use crate::updates::replication::UpdateInFlight;
 use mutant::Mutant;
@@ -44,12 +44,12 @@ pub(crate) struct NotSubmitted {
     pub error: SubmitError,
 }
 
-impl Pg {
+impl Updates<'_> {
     /// Submits an update and starts it on its way. Members need room for `growth_bytes`. Returns what is to be copied
     /// to members.
     ///
     /// Errors: the store has not taken it, and nothing has changed.
-    pub(crate) fn submit_update(
+    pub(crate) fn submit(
         &mut self,
         cx: &mut Context<'_>,
         op: ClientOp,
@@ -58,7 +58,7 @@ impl Pg {
     ) -> Result<CopiesLater, Box<NotSubmitted>> {
         let PreparedUpdate { entries, own_steps, steps, shards, info, others, sources, reply, watch, .. } = update;
         let version = info.last_update;
-        let committed = self.replication.durability.committed();
+        let committed = self.state.durability.committed();
         let logged = self.core.logged_transaction(cx, &entries, &info, own_steps, committed);
         let LoggedTransaction { transaction, log_tail, forgotten, rolled_forward } = logged;
         let then = OnCommit::PrimaryUpdate { since: self.core.interval.since, version };
@@ -72,9 +72,9 @@ impl Pg {
         }
         self.core.info = info;
         let of_others: i64 = others.iter().map(OtherChange::objects_delta).sum();
-        self.scrub.object_changed(&op.object, update.objects_delta - of_others, update.bytes_delta);
+        self.counts.object_changed(&op.object, update.objects_delta - of_others, update.bytes_delta);
         for other in &others {
-            self.scrub.object_changed(&other.object, other.objects_delta(), 0);
+            self.counts.object_changed(&other.object, other.objects_delta(), 0);
         }
         let receivers = self.receivers(&entries, &sources);
         for osd in &receivers.carry_out {
@@ -90,7 +90,7 @@ impl Pg {
         };
         self.send_update(cx, receivers, &entries, (steps, shards), (committed, op.times.sampled));
         self.core.append_logged(entries, (log_tail, forgotten), rolled_forward);
-        self.replication.in_flight.push_back(UpdateInFlight { version, op, reply, acks: Vec::new(), watch });
+        self.state.in_flight.push_back(UpdateInFlight { version, op, reply, acks: Vec::new(), watch });
         Ok(later)
     }
 
@@ -160,7 +160,7 @@ impl Pg {
         }
         if message.entry.version.version != head.version + 1 + message.others.len() as u64 {
             tracing::error!(pg = %self.core.id, %from, update = %message.entry.version, follows = %head, "updates are missing");
-            cx.cause(self.core.id, Effect::SessionEnded(from));
+            self.cause(cx, Effect::SessionEnded(from));
             return None;
         }
         let mut entries = std::mem::take(&mut message.others);
@@ -193,7 +193,7 @@ impl Pg {
         times: Option<&CommitTimes>,
     ) {
         if since == self.core.interval.since
-            && let (Some(update), Some(times)) = (self.replication.find(version), times)
+            && let (Some(update), Some(times)) = (self.state.find(version), times)
         {
             update.op.times.committed(times);
         }
@@ -210,7 +210,7 @@ impl Pg {
     ) {
         let members = self.core.interval.acting.len();
         if since == self.core.interval.since
-            && let Some(update) = self.replication.find(version)
+            && let Some(update) = self.state.find(version)
             && update.acks.len() < members
         {
             update.acks.push(MemberAck { osd, at: now, hops });
@@ -220,38 +220,38 @@ impl Pg {
     /// Lets a member that was brought everything serve from when it is settled.
     fn serve_if_settled(&self, cx: &mut Context<'_>, osd: OsdId) {
         if let Some(Standing::Backfilled(until)) = self.members.standing(osd)
-            && self.replication.durability.is_settled_on(osd, until)
+            && self.state.durability.is_settled_on(osd, until)
         {
-            cx.cause(self.core.id, Effect::MemberSettled(osd));
+            self.cause(cx, Effect::MemberSettled(osd));
         }
     }
 
     /// Notes that a member has everything up to `version` durably.
     pub(crate) fn member_durable(&mut self, cx: &mut Context<'_>, osd: OsdId, since: Epoch, version: EVersion) {
-        if since != self.core.interval.since || !self.is_active() && !self.peering.is_peered() {
+        if since != self.core.interval.since || !self.peering.is_active() && !self.peering.is_peered() {
             return;
         }
         cx.shared.rooms.durable(self.core.id, osd, version);
-        if !self.replication.durability.is_durable(osd, version) {
+        if !self.state.durability.is_durable(osd, version) {
             return;
         }
-        if !self.is_active() {
+        if !self.peering.is_active() {
             return self.members_changed(cx);
         }
         self.serve_if_settled(cx, osd);
-        let was_to_stay = self.replication.durability.is_brought_to_stay();
-        if !self.replication.durability.commit(cx.whoami) {
+        let was_to_stay = self.state.durability.is_brought_to_stay();
+        if !self.state.durability.commit(cx.whoami) {
             return;
         }
         if self.core.protection().keeps_undo() {
             self.members.iter().for_each(|(osd, _)| self.serve_if_settled(cx, osd));
-            if !was_to_stay && self.replication.durability.is_brought_to_stay() {
+            if !was_to_stay && self.state.durability.is_brought_to_stay() {
                 self.members_changed(cx);
             }
         }
         let last_member = (osd != cx.whoami).then_some(osd);
-        if self.replication.end_committed(last_member) {
-            cx.cause(self.core.id, Effect::UpdatesDone);
+        if self.state.end_committed(last_member) {
+            self.cause(cx, Effect::UpdatesDone);
         }
     }
 }

@@ -1,15 +1,31 @@
-//! Updates as a part of their group: where other parts act on what becomes of an update.
+//! Updates as a part of their group: what they are lent, and the steps in which other parts act on what becomes of an
+//! update.
 
 use crate::context::Context;
 use crate::group::pg::Pg;
 use crate::messages::replication::RepOp;
+use crate::scrub::counts::ScrubCounts;
+use crate::updates::machine::Updates;
 use std::time::Duration;
 use types::{ObjectId, OsdId};
 
 impl Pg {
+    /// Returns the group's updates, with what they are lent.
+    pub(crate) fn updates(&mut self) -> Updates<'_> {
+        Updates {
+            state: &mut self.replication,
+            core: &mut self.core,
+            counts: ScrubCounts::of(&mut self.scrub),
+            members: &self.members,
+            peering: &self.peering,
+            healing: &self.healing,
+            coded: &self.coded,
+        }
+    }
+
     /// As member: takes the primary's update, whose first byte came at `began`.
     pub(crate) fn rep_op(&mut self, cx: &mut Context<'_>, from: OsdId, message: RepOp, began: Duration) {
-        if let Some(committed) = self.update_came(cx, from, message, began) {
+        if let Some(committed) = self.updates().update_came(cx, from, message, began) {
             self.replica_reads.all_have(committed);
         }
     }
@@ -17,7 +33,7 @@ impl Pg {
     /// Takes an object back to what it was, if agreement has found a way.
     pub(crate) fn go_back(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
         if let Some(way) = self.agreement().take_way_back(object)
-            && let Some(went_back) = self.log_way_back(cx, object, way)
+            && let Some(went_back) = self.updates().log_way_back(cx, object, way)
         {
             self.healer().went_back(&went_back);
         }

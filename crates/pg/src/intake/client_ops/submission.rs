@@ -17,7 +17,7 @@ impl Pg {
     pub(super) fn submit(&mut self, cx: &mut Context<'_>, mut op: ClientOp, effects: Effects, growth_bytes: u64) {
         let update = PreparedUpdate::of(cx, &self.core, &self.coded, &op, effects);
         self.ops.take_on_its_way(cx, &mut op, update.new_bytes());
-        match self.submit_update(cx, op, update, growth_bytes) {
+        match self.updates().submit(cx, op, update, growth_bytes) {
             Ok(later) => {
                 for osd in later.members {
                     later.objects.iter().for_each(|object| self.healer().copy_later(osd, object));
