@@ -9,7 +9,7 @@ impl Updates<'_> {
     /// As primary, now and then: tells members that the last updates will stay. While updates come, each tells so of
     /// those before it.
     pub(crate) fn roll_forward_idle(&mut self, cx: &mut Context<'_>) {
-        let committed = self.state.durability.committed();
+        let committed = self.state.durability().committed();
         if !self.core.protection().keeps_undo() || self.state.told_forward >= committed {
             return;
         }

@@ -58,7 +58,7 @@ impl Updates<'_> {
     ) -> Result<CopiesLater, Box<NotSubmitted>> {
         let PreparedUpdate { entries, own_steps, steps, shards, info, others, sources, reply, watch, .. } = update;
         let version = info.last_update;
-        let committed = self.state.durability.committed();
+        let committed = self.state.durability().committed();
         let logged = self.core.logged_transaction(cx, &entries, &info, own_steps, committed);
         let LoggedTransaction { transaction, log_tail, forgotten, rolled_forward } = logged;
         let then = OnCommit::PrimaryUpdate { since: self.core.interval.since, version };
@@ -90,7 +90,7 @@ impl Updates<'_> {
         };
         self.send_update(cx, receivers, &entries, (steps, shards), (committed, op.times.sampled));
         self.core.append_logged(entries, (log_tail, forgotten), rolled_forward);
-        self.state.in_flight.push_back(UpdateInFlight { version, op, reply, acks: Vec::new(), watch });
+        self.state.begin(UpdateInFlight { version, op, reply, acks: Vec::new(), watch });
         Ok(later)
     }
 
@@ -220,7 +220,7 @@ impl Updates<'_> {
     /// Lets a member that was brought everything serve from when it is settled.
     fn serve_if_settled(&self, cx: &mut Context<'_>, osd: OsdId) {
         if let Some(Standing::Backfilled(until)) = self.members.standing(osd)
-            && self.state.durability.is_settled_on(osd, until)
+            && self.state.durability().is_settled_on(osd, until)
         {
             self.cause(cx, Effect::MemberSettled(osd));
         }
@@ -232,20 +232,20 @@ impl Updates<'_> {
             return;
         }
         cx.shared.rooms.durable(self.core.id, osd, version);
-        if !self.state.durability.is_durable(osd, version) {
+        if !self.state.durability_mut().is_durable(osd, version) {
             return;
         }
         if !self.peering.is_active() {
             return self.members_changed(cx);
         }
         self.serve_if_settled(cx, osd);
-        let was_to_stay = self.state.durability.is_brought_to_stay();
-        if !self.state.durability.commit(cx.whoami) {
+        let was_to_stay = self.state.durability().is_brought_to_stay();
+        if !self.state.durability_mut().commit(cx.whoami) {
             return;
         }
         if self.core.protection().keeps_undo() {
             self.members.iter().for_each(|(osd, _)| self.serve_if_settled(cx, osd));
-            if !was_to_stay && self.state.durability.is_brought_to_stay() {
+            if !was_to_stay && self.state.durability().is_brought_to_stay() {
                 self.members_changed(cx);
             }
         }

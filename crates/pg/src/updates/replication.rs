@@ -36,10 +36,10 @@ pub(crate) struct DoneUpdate {
 /// The primary's view of its updates. Empty on other members.
 #[derive(Debug, Default)]
 pub(crate) struct Replication {
-    pub(super) in_flight: VecDeque<UpdateInFlight>,
+    in_flight: VecDeque<UpdateInFlight>,
     /// Updates that are answered when this input is handled, oldest first.
     done: Vec<DoneUpdate>,
-    pub(super) durability: Durability,
+    durability: Durability,
     /// Version up to which members of an erasure-coded group have been told to forget what updates replaced.
     pub(super) told_forward: EVersion,
 }
@@ -58,6 +58,12 @@ impl Replication {
     /// Returns true if no update is in flight, or waits to be answered.
     pub fn is_idle(&self) -> bool {
         self.in_flight.is_empty() && self.done.is_empty()
+    }
+
+    /// Adds an update, which is newer than those in flight.
+    pub(super) fn begin(&mut self, update: UpdateInFlight) {
+        debug_assert!(self.in_flight.back().is_none_or(|last| last.version < update.version), "{update:?} is older");
+        self.in_flight.push_back(update);
     }
 
     /// Takes updates that are committed out of those in flight. `last_member`: whose acknowledgement has committed
