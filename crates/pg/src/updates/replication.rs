@@ -121,3 +121,50 @@ impl Replication {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hops::OpTimes;
+    use bytes::Bytes;
+    use std::time::Duration;
+    use types::{Epoch, PgId, PoolId, ReqId};
+    use wire::basic::{Locator, NO_SHARD, SPgId};
+    use wire::messages::{Op, OsdOp};
+
+    const PRIMARY: OsdId = OsdId(0);
+
+    fn at(version: u64) -> EVersion {
+        EVersion { epoch: Epoch(1), version }
+    }
+
+    /// An update whose number is that of its request, too.
+    fn update(version: u64) -> UpdateInFlight {
+        let pgid = SPgId { pg: PgId::new(1, 0), shard: NO_SHARD };
+        let (locator, name) = (Locator::pool(PoolId(1)), Bytes::from_static(b"a"));
+        let request = OsdOp::new(pgid, 7, Epoch(1), locator, name, vec![Op::stat()]);
+        let reply = OsdOpReply::to(&request, 0, Epoch(1));
+        let times = OpTimes::new(Duration::ZERO, Duration::ZERO);
+        let op = ClientOp::new(SessionId(3), version, ReqId::default(), request, times);
+        UpdateInFlight { version: at(version), op, reply, acks: Vec::new(), watch: Vec::new() }
+    }
+
+    #[test]
+    fn updates_end_in_their_order_and_are_unanswered_until_they_are_taken() {
+        let mut replication = Replication::default();
+        replication.durability_mut().start(&[PRIMARY], at(4));
+        [6, 7, 9].into_iter().for_each(|version| replication.begin(update(version)));
+        assert!(!replication.end_committed(None), "nothing is durable");
+        replication.durability_mut().is_durable(PRIMARY, at(8));
+        assert!(replication.durability_mut().commit(PRIMARY));
+        assert!(replication.end_committed(Some(OsdId(2))));
+        assert!(!replication.end_committed(None), "they have ended");
+        assert_eq!(replication.ops().map(|op| op.tid).collect::<Vec<_>>(), [6, 7, 9]);
+        assert_eq!(replication.sessions().count(), 3);
+        let done: Vec<_> = replication.take_done().into_iter().map(|done| (done.op.tid, done.last_member)).collect();
+        assert_eq!(done, [(6, Some(OsdId(2))), (7, Some(OsdId(2)))]);
+        assert!(!replication.is_idle() && replication.find(at(7)).is_none());
+        assert!(replication.find(at(9)).is_some());
+        assert_eq!(replication.into_ops().map(|op| op.tid).collect::<Vec<_>>(), [9]);
+    }
+}
