@@ -18,7 +18,7 @@ pub(crate) struct Way {
 }
 
 /// An object that has gone back, by an update that members are sent.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Debug)]
 pub(crate) struct WentBack {
     pub(crate) object: ObjectId,
     /// The version that its former state has now; `None`: the object is not there any more.

@@ -203,7 +203,7 @@ impl Pg {
             Effect::GoBack(object) => self.go_back(cx, &object),
             Effect::Active => self.becomes_active(cx),
             Effect::MemberSettled(osd) => self.healer().member_settled(cx, osd),
-            Effect::UpdatesDone => self.updates_done(cx),
+            Effect::UpdatesDone => self.answer_done_updates(cx),
             Effect::PeerAnew(why) => self.begin_with_newer_map(cx, why),
             Effect::SessionEnded(osd) => self.session_ended(cx, osd),
             Effect::Replace(bad) => self.healer().replace_bad(cx, bad),

@@ -67,7 +67,7 @@ impl Pg {
         steps.extend(gone.keys().map(found_step));
         self.core.info.last_backfill = cursor_within(self.core.info.last_backfill.take(), &range);
         // Errors that scrubs of the whole group found may lie in any of its parts: it is not known where.
-        steps.push(ScrubCounts::of(&mut self.scrub).begin_anew());
+        steps.push(ScrubCounts::of(&mut self.scrub).count_anew());
         steps.push(self.core.info.step());
         cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing);
         children

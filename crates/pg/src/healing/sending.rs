@@ -305,7 +305,9 @@ impl Healer<'_> {
 
     /// Notes that a member which was brought everything has all durably that clients were answered for since.
     pub(crate) fn member_settled(&mut self, cx: &mut Context<'_>, osd: OsdId) {
-        if let Some(Standing::Backfilled(_)) = self.members.standing(osd) {
+        if let Some(Standing::Backfilled(until)) = self.members.standing(osd)
+            && self.durability.is_settled_on(osd, until)
+        {
             self.member_backfilled(cx, osd);
         }
     }

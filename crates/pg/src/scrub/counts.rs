@@ -18,7 +18,7 @@ impl<'a> ScrubCounts<'a> {
     }
 
     /// Has the next scrub count anew, as the counts are not certain any more. Returns the step that notes it durably.
-    pub fn begin_anew(&mut self) -> Step {
+    pub fn count_anew(&mut self) -> Step {
         self.0.set_mark(self.0.mark().counted_anew());
         self.0.mark().step()
     }

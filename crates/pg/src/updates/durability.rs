@@ -32,7 +32,7 @@ impl Durability {
     }
 
     /// Notes that a member has everything up to `version` durably. Returns false if that is no news.
-    pub fn is_durable(&mut self, osd: OsdId, version: EVersion) -> bool {
+    pub fn note_durable(&mut self, osd: OsdId, version: EVersion) -> bool {
         let durable = self.durable.entry(osd).or_default();
         let is_news = *durable < version;
         *durable = version.max(*durable);
@@ -62,7 +62,7 @@ impl Durability {
 
     /// Answers clients only with `osd` from now on, which has every update up to `durable`.
     pub fn need(&mut self, osd: OsdId, durable: EVersion) {
-        self.is_durable(osd, durable);
+        self.note_durable(osd, durable);
         self.needed.insert(osd);
     }
 
@@ -100,10 +100,10 @@ mod tests {
         let mut durability = of_two(9);
         durability.need(OsdId(2), at(7));
         assert!(!durability.is_settled_on(OsdId(2), at(9)), "the others have all, but it does not");
-        assert!(durability.is_durable(OsdId(2), at(9)));
+        assert!(durability.note_durable(OsdId(2), at(9)));
         assert!(durability.is_settled_on(OsdId(2), at(9)));
         assert!(!durability.is_settled_on(OsdId(2), at(10)));
-        assert!(durability.is_durable(OsdId(2), at(10)));
+        assert!(durability.note_durable(OsdId(2), at(10)));
         assert!(!durability.is_settled_on(OsdId(2), at(10)), "it has more than the others");
     }
 
@@ -111,15 +111,15 @@ mod tests {
     fn what_all_have_is_committed_and_nothing_is_taken_back() {
         let mut durability = of_two(9);
         assert!(!durability.commit(PRIMARY), "nothing has come since");
-        assert!(durability.is_durable(PRIMARY, at(11)) && !durability.commit(PRIMARY));
-        assert!(durability.is_durable(OsdId(1), at(10)) && durability.commit(PRIMARY));
+        assert!(durability.note_durable(PRIMARY, at(11)) && !durability.commit(PRIMARY));
+        assert!(durability.note_durable(OsdId(1), at(10)) && durability.commit(PRIMARY));
         assert_eq!(durability.committed(), at(10));
-        assert!(!durability.is_durable(OsdId(1), at(10)), "it is known");
-        assert!(!durability.is_durable(OsdId(1), at(9)) && !durability.commit(PRIMARY), "it comes late");
+        assert!(!durability.note_durable(OsdId(1), at(10)), "it is known");
+        assert!(!durability.note_durable(OsdId(1), at(9)) && !durability.commit(PRIMARY), "it comes late");
         assert_eq!((durability.durable_on(OsdId(1)), durability.committed()), (at(10), at(10)));
         // Somebody who has less is needed from now on: clients were answered all the same.
         durability.need(OsdId(2), at(4));
-        assert!(durability.is_durable(OsdId(1), at(11)) && !durability.commit(PRIMARY));
+        assert!(durability.note_durable(OsdId(1), at(11)) && !durability.commit(PRIMARY));
         assert_eq!(durability.committed(), at(10));
     }
 
@@ -129,8 +129,8 @@ mod tests {
         assert!(durability.is_brought_to_stay(), "nothing was");
         durability.brought(at(10));
         assert!(!durability.is_brought_to_stay());
-        durability.is_durable(PRIMARY, at(10));
-        durability.is_durable(OsdId(1), at(10));
+        durability.note_durable(PRIMARY, at(10));
+        durability.note_durable(OsdId(1), at(10));
         assert!(durability.commit(PRIMARY) && durability.is_brought_to_stay());
     }
 }

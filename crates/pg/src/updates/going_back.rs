@@ -59,7 +59,7 @@ impl Updates<'_> {
         info.stats.objects -= others.len() as i64 + i64::from(former.is_none());
         let mut own_steps = steps.clone();
         // The size of the lost state is not known.
-        own_steps.push(self.counts.begin_anew());
+        own_steps.push(self.counts.count_anew());
         if let Some(former) = former {
             let info = ObjectInfo { version, prior_version: newest.version, ..former };
             let (name, value) = (OBJECT_INFO_ATTR.to_vec(), info.to_bytes());

@@ -3,8 +3,8 @@
 //! * **Owns** updates in flight, how far members have them durably, room that was promised, and the walk over snapshots
 //!   that are removed.
 //! * **Takes** executed operations, commits here, acknowledgements, and room that members promise.
-//! * **Causes** answers to clients, members to serve that have caught up, and the interval to end that an update does
-//!   not fit into.
+//! * **Causes** answers to clients, members to serve that have caught up, and, on a member that has missed updates, the
+//!   end of the session with the primary.
 //!
 //! It is a machine: inputs are methods of [`machine::Updates`], the state is in [`replication`]. What has to be known
 //! at once of an update (whether the store has taken it, what is to be copied instead) is what its submission returns.

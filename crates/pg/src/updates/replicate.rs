@@ -37,7 +37,7 @@ pub(crate) struct CopiesLater {
     pub objects: Vec<ObjectId>,
 }
 
-/// An update that the store has not taken, and why.
+/// An update that the store has refused, and why; or a store that has stopped, and then may have it or not.
 #[derive(Debug)]
 pub(crate) struct NotSubmitted {
     pub op: ClientOp,
@@ -48,7 +48,7 @@ impl Updates<'_> {
     /// Submits an update and starts it on its way. Members need room for `growth_bytes`. Returns what is to be copied
     /// to members.
     ///
-    /// Errors: the store has not taken it, and nothing has changed.
+    /// Errors: the store has refused it, or has stopped, and then may have it or not. The group has not changed.
     pub(crate) fn submit(
         &mut self,
         cx: &mut Context<'_>,
@@ -80,8 +80,9 @@ impl Updates<'_> {
         for osd in &receivers.carry_out {
             cx.shared.rooms.sent(self.core.id, *osd, version, growth_bytes);
         }
-        let later = match others.is_empty() && sources.is_empty() || receivers.log_only.is_empty() {
-            // An object that is changed alone and not copied yet is still to be compared, or sent.
+        // An object that is changed alone and not copied yet is still to be compared, or sent, anyway.
+        let is_alone = others.is_empty() && sources.is_empty();
+        let later = match is_alone || receivers.log_only.is_empty() {
             true => CopiesLater::default(),
             false => CopiesLater {
                 members: receivers.log_only.clone(),
@@ -232,7 +233,7 @@ impl Updates<'_> {
             return;
         }
         cx.shared.rooms.durable(self.core.id, osd, version);
-        if !self.state.durability_mut().is_durable(osd, version) {
+        if !self.state.durability_mut().note_durable(osd, version) {
             return;
         }
         if !self.peering.is_active() {

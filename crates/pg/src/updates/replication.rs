@@ -25,6 +25,7 @@ pub(super) struct UpdateInFlight {
 /// One update that all have without whom no client is answered. Its client waits for the answer.
 #[derive(Debug)]
 pub(crate) struct DoneUpdate {
+    version: EVersion,
     pub op: ClientOp,
     pub reply: OsdOpReply,
     pub acks: Vec<MemberAck>,
@@ -72,8 +73,8 @@ impl Replication {
         let committed = self.durability.committed();
         let count = self.in_flight.partition_point(|update| update.version <= committed);
         let done = self.in_flight.drain(..count).map(|update| {
-            let UpdateInFlight { op, reply, acks, watch, .. } = update;
-            DoneUpdate { op, reply, acks, watch, last_member }
+            let UpdateInFlight { version, op, reply, acks, watch } = update;
+            DoneUpdate { version, op, reply, acks, watch, last_member }
         });
         self.done.extend(done);
         count > 0
@@ -111,14 +112,12 @@ impl Replication {
     /// Sends the answer to the update `version` to the session that its client has now. Returns false if it was
     /// answered.
     pub fn redirect_answer(&mut self, version: EVersion, session: SessionId, tid: u64, retry_attempt: i32) -> bool {
-        match self.in_flight.iter_mut().find(|update| update.version == version) {
-            Some(update) => {
-                (update.op.session, update.op.tid) = (session, tid);
-                (update.op.op.retry_attempt, update.reply.retry_attempt) = (retry_attempt, retry_attempt);
-                true
-            }
-            None => false,
-        }
+        let in_flight = self.in_flight.iter_mut().map(|update| (update.version, &mut update.op, &mut update.reply));
+        let done = self.done.iter_mut().map(|update| (update.version, &mut update.op, &mut update.reply));
+        let Some((_, op, reply)) = done.chain(in_flight).find(|(other, ..)| *other == version) else { return false };
+        (op.session, op.tid) = (session, tid);
+        (op.op.retry_attempt, reply.retry_attempt) = (retry_attempt, retry_attempt);
+        true
     }
 }
 
@@ -149,15 +148,46 @@ mod tests {
         UpdateInFlight { version: at(version), op, reply, acks: Vec::new(), watch: Vec::new() }
     }
 
-    #[test]
-    fn updates_end_in_their_order_and_are_unanswered_until_they_are_taken() {
+    /// Updates of which nothing is durable.
+    fn of_three() -> Replication {
         let mut replication = Replication::default();
         replication.durability_mut().start(&[PRIMARY], at(4));
         [6, 7, 9].into_iter().for_each(|version| replication.begin(update(version)));
-        assert!(!replication.end_committed(None), "nothing is durable");
-        replication.durability_mut().is_durable(PRIMARY, at(8));
+        assert!(!replication.end_committed(None));
+        replication
+    }
+
+    /// Has the first two of them done, as another member says.
+    fn two_done() -> Replication {
+        let mut replication = of_three();
+        replication.durability_mut().note_durable(PRIMARY, at(8));
         assert!(replication.durability_mut().commit(PRIMARY));
         assert!(replication.end_committed(Some(OsdId(2))));
+        replication
+    }
+
+    #[test]
+    fn no_operation_is_lost_where_an_interval_ends_before_updates_are_answered() {
+        assert_eq!(two_done().into_ops().map(|op| op.tid).collect::<Vec<_>>(), [6, 7, 9]);
+    }
+
+    #[test]
+    fn an_update_that_is_not_answered_is_answered_to_the_session_that_asks_again() {
+        let mut replication = two_done();
+        for version in [7, 9] {
+            assert!(replication.redirect_answer(at(version), SessionId(5), 70 + version, 1), "{version}");
+        }
+        assert!(!replication.redirect_answer(at(8), SessionId(5), 78, 1), "there is none");
+        let seen: Vec<_> = replication.ops().map(|op| (op.session, op.tid)).collect();
+        assert_eq!(seen, [(SessionId(3), 6), (SessionId(5), 77), (SessionId(5), 79)]);
+        let done = replication.take_done();
+        assert_eq!(done.iter().map(|done| done.reply.retry_attempt).collect::<Vec<_>>(), [0, 1]);
+        assert!(!replication.redirect_answer(at(7), SessionId(6), 80, 2), "it is answered");
+    }
+
+    #[test]
+    fn updates_end_in_their_order_and_are_unanswered_until_they_are_taken() {
+        let mut replication = two_done();
         assert!(!replication.end_committed(None), "they have ended");
         assert_eq!(replication.ops().map(|op| op.tid).collect::<Vec<_>>(), [6, 7, 9]);
         assert_eq!(replication.sessions().count(), 3);

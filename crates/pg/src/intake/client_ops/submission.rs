@@ -28,9 +28,9 @@ impl Pg {
     }
 
     /// Answers updates that are done, and then lets what waited for them go on.
-    pub(crate) fn updates_done(&mut self, cx: &mut Context<'_>) {
+    pub(crate) fn answer_done_updates(&mut self, cx: &mut Context<'_>) {
         let mut objects = Vec::new();
-        for DoneUpdate { op, reply, acks, watch, last_member } in self.replication.take_done() {
+        for DoneUpdate { op, reply, acks, watch, last_member, .. } in self.replication.take_done() {
             if !watch.is_empty() {
                 self.watches.op_done(cx, &op, watch, reply.user_version);
             }
@@ -38,32 +38,33 @@ impl Pg {
             objects.push((op.object, op.trim));
         }
         for (object, trim) in objects {
-            self.update_done(cx, &object);
+            self.left_flight(cx, &object);
             if let Some(trim) = trim {
                 self.snap_trim.trimmed(&self.core, cx, object, trim);
             }
         }
     }
 
-    /// Ends an operation whose update the store has not taken. No part of it is in flight.
+    /// Ends an operation whose update the store has refused, or perhaps has not taken as it stopped.
     fn not_submitted(&mut self, cx: &mut Context<'_>, NotSubmitted { op, error }: NotSubmitted) {
         if let SubmitError::Stopped(reason) = error {
             // The group may have the update or not: its client must ask whoever serves next.
             cx.outbox.outputs.push(Output::Fatal(Fatal::StoreStopped(reason)));
             self.ops.release(cx, &op);
-            return self.update_done(cx, &op.object);
+            return self.left_flight(cx, &op.object);
         }
+        // No part of the update is in flight.
         let errno = if matches!(error, SubmitError::NoSpace { .. }) { Errno::ENOSPC } else { Errno::EIO };
         tracing::warn!(pg = %self.core.id, object = %op.object, "update refused by the store: {error}");
         self.answer_error(cx, &op, errno);
-        self.update_done(cx, &op.object);
+        self.left_flight(cx, &op.object);
         if op.trim.is_some() {
             self.snap_trim.failed(&self.core, cx, &op.object);
         }
     }
 
     /// Notes that an update of an object is in flight no more.
-    fn update_done(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
+    fn left_flight(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
         self.ops.update_ended(object);
         cx.cause(self.core.id, Effect::RunObject(object.clone()));
         if self.scrub.holds(object) {
