@@ -23,8 +23,8 @@
 //! messages    what OSDs say to each other, in one table            hops    where the time of operations goes
 //! ```
 //!
-//! `scrub`, `healing`, `watch` and `agreement` are machines: they own their state, take inputs and note effects.
-//! `intake`, `updates` and `coded` hold methods of [`Pg`](group::pg::Pg) for their part of its work, so they still name
+//! `scrub`, `healing`, `watch`, `agreement` and `updates` are machines: they own their state, take inputs and note
+//! effects. `intake` and `coded` hold methods of [`Pg`](group::pg::Pg) for their part of its work, so they still name
 //! each other.
 
 mod agreement;

@@ -47,7 +47,7 @@ impl Agreement<'_> {
         }
         // Updates by which objects went back must be in all logs.
         let head = self.core.log.head();
-        kept && self.progress().serving(cx.whoami).into_iter().all(|osd| self.replication.durable_on(osd) >= head)
+        kept && self.progress().serving(cx.whoami).into_iter().all(|osd| self.durability.durable_on(osd) >= head)
     }
 
     /// Returns true if the object is here or comes, and the members that lack it had room when they were sent something

@@ -146,7 +146,7 @@ impl Agreement<'_> {
     /// or has, instead of those that nobody does; and where all is healed, whom the map wants, each for the shard that
     /// it has. An empty one stands for the up set.
     pub(super) fn suitable_shards(&self, cx: &Context<'_>) -> Option<Vec<OsdId>> {
-        if self.state.is_active() && !self.replication.is_brought_to_stay() {
+        if self.state.is_active() && !self.durability.is_brought_to_stay() {
             // The acting set is considered again once the updates are.
             return None;
         }

@@ -9,7 +9,7 @@ use crate::group::core::Core;
 use crate::group::effects::Effect;
 use crate::healing::state::Healing;
 use crate::healing::whereabouts::Whereabouts;
-use crate::updates::replication::Replication;
+use crate::updates::durability::Durability;
 
 /// Agreement at work.
 ///
@@ -22,7 +22,7 @@ pub(crate) struct Agreement<'a> {
     pub(super) state: &'a mut Peering,
     pub(super) core: &'a mut Core,
     pub(super) members: &'a mut Members,
-    pub(super) replication: &'a mut Replication,
+    pub(super) durability: &'a mut Durability,
     pub(super) healing: &'a Healing,
     pub(super) coded: &'a Coded,
 }

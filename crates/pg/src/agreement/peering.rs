@@ -278,7 +278,7 @@ impl Agreement<'_> {
 
     fn all_started(&mut self, cx: &mut Context<'_>) {
         self.state.phase = Phase::Peered;
-        self.replication.start(&self.progress().serving(cx.whoami), self.core.log.head());
+        self.durability.start(&self.progress().serving(cx.whoami), self.core.log.head());
         self.wait_out_lease(cx);
         // The set that the group is to wait for is asked for at once, while leases of others run out.
         if !self.has_full_service() {
@@ -362,7 +362,7 @@ impl Agreement<'_> {
             self.cause(cx, Effect::Recover);
         } else if matches!(self.state.phase, Phase::Recording) {
             self.state.phase = Phase::Active;
-            self.replication.start(&self.progress().serving(cx.whoami), self.core.log.head());
+            self.durability.start(&self.progress().serving(cx.whoami), self.core.log.head());
             tracing::debug!(pg = %self.core.id, since = %self.core.interval.since, head = %self.core.log.head(), "active");
             self.cause(cx, Effect::Active);
             self.cause(cx, Effect::Recover);

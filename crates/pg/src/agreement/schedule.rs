@@ -18,7 +18,7 @@ impl Pg {
             state: &mut self.peering,
             core: &mut self.core,
             members: &mut self.members,
-            replication: &mut self.replication,
+            durability: self.replication.durability_mut(),
             healing: &self.healing,
             coded: &self.coded,
         }
@@ -38,7 +38,7 @@ impl Pg {
         self.agreement().doubt_tick(cx);
         self.healer().reread(cx);
         if self.is_active() {
-            self.roll_forward_idle(cx);
+            self.updates().roll_forward_idle(cx);
             self.whereabouts().release_found(cx);
         }
         self.agreement().retry(cx);
@@ -86,7 +86,8 @@ impl Pg {
 
     /// Tells the other parts of the group that it has become active.
     pub(crate) fn becomes_active(&mut self, cx: &mut Context<'_>) {
-        self.ask_members_for_room(cx);
+        assert!(self.replication.is_idle(), "an update was submitted before the group was active");
+        self.updates().ask_members_for_room(cx);
         self.look_for_old_shards(cx);
         self.watches.look_again(cx, self.core.id);
         cx.shared.backoffs.release(self.core.id.base(), cx.map.epoch);

@@ -17,6 +17,16 @@ pub(crate) struct Way {
     pub(crate) former: Option<ObjectInfo>,
 }
 
+/// An object that has gone back, by an update that members are sent.
+#[derive(Debug)]
+pub(crate) struct WentBack {
+    pub(crate) object: ObjectId,
+    /// The version that its former state has now; `None`: the object is not there any more.
+    pub(crate) version: Option<EVersion>,
+    /// The clones of it that void updates made, and that are gone now.
+    pub(crate) clones: Vec<ObjectId>,
+}
+
 /// The objects of an interval that nobody has in their newest state, each with its way back. `None`: the object cannot
 /// go back.
 pub(crate) type GoingBack = BTreeMap<ObjectId, Option<Way>>;

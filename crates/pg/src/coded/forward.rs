@@ -5,37 +5,10 @@ use crate::context::{Context, OnCommit};
 use crate::group::core::Core;
 use crate::group::info::PgInfo;
 use crate::group::log::{LogEntry, LogKind};
-use crate::group::pg::Pg;
-use crate::messages::coded::RollForward;
 use mutant::Mutant;
 use std::collections::BTreeSet;
 use store::{Step, Transaction};
-use types::{EVersion, ObjectId, OsdId};
-
-impl Pg {
-    /// As primary, now and then: tells members that the last updates will stay. While updates come, each tells so of
-    /// those before it.
-    pub(crate) fn roll_forward_idle(&mut self, cx: &mut Context<'_>) {
-        let committed = self.replication.committed();
-        if !self.core.protection().keeps_undo() || self.coded.told_forward >= committed {
-            return;
-        }
-        self.coded.told_forward = committed;
-        let pg = self.core.pg_interval();
-        let receiving: Vec<OsdId> = self.members.receiving().map(|(osd, _)| osd).collect();
-        for osd in receiving {
-            cx.send_osd(osd, RollForward { pg, committed });
-        }
-        self.core.roll_forward(cx, committed);
-    }
-
-    /// As member: takes the primary's word that updates will stay.
-    pub(crate) fn forward_told(&mut self, cx: &mut Context<'_>, from: OsdId, message: &RollForward) {
-        if self.peering.follows(from, message.pg.since) {
-            self.core.roll_forward(cx, message.committed);
-        }
-    }
-}
+use types::{EVersion, ObjectId};
 
 impl Core {
     /// As primary whose interval ends: makes updates permanent that clients were answered for. Other members may not
@@ -65,7 +38,7 @@ impl Core {
     }
 
     /// Makes updates up to `committed` permanent, and removes what would take them back.
-    fn roll_forward(&mut self, cx: &mut Context<'_>, committed: EVersion) {
+    pub(crate) fn roll_forward(&mut self, cx: &mut Context<'_>, committed: EVersion) {
         let committed = committed.min(self.log.head());
         if committed <= self.info.rolled_forward {
             return;

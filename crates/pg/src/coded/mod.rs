@@ -18,7 +18,7 @@
 //!
 //! * **Owns** reads over several shards, what is computed of them, and what is known of shards that former members
 //!   have.
-//! * **Takes** shards' bytes, of members and of this OSD, and the news that updates will stay.
+//! * **Takes** shards' bytes, of members and of this OSD.
 //! * **Causes** lookups to end, shards to be noted as bad, and what could not be read to be tried again.
 
 pub(crate) mod change;
@@ -51,7 +51,7 @@ use serve::Serve;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 use store::{LookupId, ReadError};
-use types::{EVersion, ObjectId};
+use types::ObjectId;
 use wire::Rope;
 
 /// Reads over several shards of one group, and what is computed of them. Groups of replicated pools have none.
@@ -69,8 +69,6 @@ pub(crate) struct Coded {
     /// Proofs of objects of which shards are computed.
     proofs: BTreeMap<ObjectId, Proof>,
     old_shards: OldShards,
-    /// Version up to which members have been told to forget what updates replaced.
-    told_forward: EVersion,
     /// Reads that this OSD answers, as member and as primary for itself.
     serves: BTreeMap<LookupId, Serve>,
 }
@@ -96,7 +94,6 @@ impl Coded {
             rebuilds: BTreeMap::new(),
             proofs: BTreeMap::new(),
             old_shards: OldShards::default(),
-            told_forward: EVersion::ZERO,
             serves: BTreeMap::new(),
         }
     }

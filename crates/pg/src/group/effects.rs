@@ -23,6 +23,10 @@ pub(crate) enum Effect {
     GoBack(ObjectId),
     /// The group has become active: clients may send again, and parts that work only then begin.
     Active,
+    /// A member that was brought everything has all that clients were answered for, too: it may serve.
+    MemberSettled(OsdId),
+    /// Updates are done: their clients are answered.
+    UpdatesDone,
     /// The interval has lost its ground, for this reason: it ends, and the next one begins with the next map.
     PeerAnew(&'static str),
     /// Something of the interval has not come from another OSD: the interval is not gone on with.
@@ -87,7 +91,7 @@ mod tests {
     use types::PoolId;
 
     #[test]
-    fn what_agreement_causes_in_an_interval_is_done_before_the_interval_ends() {
+    fn what_agreement_and_updates_cause_in_an_interval_is_done_before_the_interval_ends() {
         let object = ObjectId::head(PoolId(1), 7, b"", b"a");
         let of_interval = [
             Effect::Backfill { osd: OsdId(1), from: None },
@@ -95,6 +99,8 @@ mod tests {
             Effect::PullFormer { object: object.clone(), source: OsdId(1) },
             Effect::GoBack(object),
             Effect::Active,
+            Effect::MemberSettled(OsdId(1)),
+            Effect::UpdatesDone,
         ];
         for ends in [Effect::PeerAnew(""), Effect::SessionEnded(OsdId(0))] {
             assert!(of_interval.iter().all(|effect| *effect < ends), "{ends:?}");

@@ -151,7 +151,7 @@ impl Pg {
         }
         // Before it serves, a primary only assumes that its log will be the members'.
         if self.peering.is_active() {
-            self.core.answered_stay(cx, self.replication.committed());
+            self.core.answered_stay(cx, self.replication.durability().committed());
         }
         self.forget_gathers(cx);
         self.healer().drop_parts(cx);
@@ -202,6 +202,8 @@ impl Pg {
             Effect::PullFormer { object, source } => self.healer().pull_former(cx, source, &object),
             Effect::GoBack(object) => self.go_back(cx, &object),
             Effect::Active => self.becomes_active(cx),
+            Effect::MemberSettled(osd) => self.healer().member_settled(cx, osd),
+            Effect::UpdatesDone => self.answer_done_updates(cx),
             Effect::PeerAnew(why) => self.begin_with_newer_map(cx, why),
             Effect::SessionEnded(osd) => self.session_ended(cx, osd),
             Effect::Replace(bad) => self.healer().replace_bad(cx, bad),

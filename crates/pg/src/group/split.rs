@@ -11,6 +11,7 @@ use crate::group::info::{PgInfo, PgStats};
 use crate::group::log::log_key;
 use crate::group::missing::{found_step, missing_step};
 use crate::group::pg::Pg;
+use crate::scrub::counts::ScrubCounts;
 use bytes::Bytes;
 use std::collections::BTreeMap;
 use store::{PG_KEYS_END, Step, Transaction};
@@ -66,8 +67,7 @@ impl Pg {
         steps.extend(gone.keys().map(found_step));
         self.core.info.last_backfill = cursor_within(self.core.info.last_backfill.take(), &range);
         // Errors that scrubs of the whole group found may lie in any of its parts: it is not known where.
-        self.scrub.set_mark(self.scrub.mark().counted_anew());
-        steps.push(self.scrub.mark().step());
+        steps.push(ScrubCounts::of(&mut self.scrub).count_anew());
         steps.push(self.core.info.step());
         cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing);
         children

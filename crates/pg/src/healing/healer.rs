@@ -8,7 +8,7 @@ use crate::coded::Coded;
 use crate::context::Context;
 use crate::group::core::Core;
 use crate::group::effects::Effect;
-use crate::updates::replication::Replication;
+use crate::updates::durability::Durability;
 use types::{ObjectId, OsdId};
 
 /// Healing at work.
@@ -20,7 +20,7 @@ pub(crate) struct Healer<'a> {
     pub(super) state: &'a mut Healing,
     pub(super) core: &'a mut Core,
     pub(super) members: &'a mut Members,
-    pub(super) replication: &'a mut Replication,
+    pub(super) durability: &'a mut Durability,
     pub(super) coded: &'a mut Coded,
     pub(super) peering: &'a Peering,
 }

@@ -6,6 +6,7 @@
 //! one.
 
 use crate::agreement::members::Standing;
+use crate::agreement::ways_back::WentBack;
 use crate::coded::protection::Protection;
 use crate::context::{Context, OnCommit};
 use crate::group::effects::Effect;
@@ -203,13 +204,31 @@ impl Healer<'_> {
     }
 
     /// Notes that an update has made the object anew, or removed it: nothing of it is to be fetched or read again.
-    pub(crate) fn is_made_anew(&mut self, object: &ObjectId) {
+    pub(super) fn is_made_anew(&mut self, object: &ObjectId) {
         self.state.unreadable.remove(object);
         self.state.pulls.forget(object);
     }
 
+    /// Notes that an object has gone back to its former state, which is here: members lack that, and have no clones of
+    /// what it was in between.
+    pub(crate) fn went_back(&mut self, WentBack { object, version, clones }: &WentBack) {
+        for (osd, standing) in self.members.receiving().collect::<Vec<_>>() {
+            clones.iter().for_each(|clone| self.has_now(osd, clone));
+            match version {
+                Some(version) if standing == Standing::Serving || self.whereabouts().is_copied(osd, object) => {
+                    self.members.lost(osd, object.clone(), *version);
+                }
+                Some(_) => self.copy_later(osd, object),
+                None => self.has_now(osd, object),
+            }
+        }
+        for object in clones.iter().chain([object]) {
+            self.is_made_anew(object);
+        }
+    }
+
     /// Notes that the member lacks the object no more, and need not be sent it.
-    pub(crate) fn has_now(&mut self, osd: OsdId, object: &ObjectId) {
+    pub(super) fn has_now(&mut self, osd: OsdId, object: &ObjectId) {
         self.members.has_now(osd, object);
         if let Some(queue) = self.state.pushes.get_mut(&osd) {
             queue.take(object);

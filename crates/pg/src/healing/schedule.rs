@@ -16,7 +16,7 @@ impl Pg {
             state: &mut self.healing,
             core: &mut self.core,
             members: &mut self.members,
-            replication: &mut self.replication,
+            durability: self.replication.durability_mut(),
             coded: &mut self.coded,
             peering: &self.peering,
         }

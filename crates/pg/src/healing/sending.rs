@@ -265,7 +265,7 @@ impl Healer<'_> {
             self.state.unreadable.remove(&object);
         }
         if self.peering.is_active() {
-            self.replication.brought(self.core.log.head());
+            self.durability.brought(self.core.log.head());
             self.object_is_here(cx, &object);
         }
         if !self.core.is_primary(cx.whoami) {
@@ -284,27 +284,36 @@ impl Healer<'_> {
     /// Notes that a member that was behind has everything up to `head`, and gets every update since.
     fn all_copied(&mut self, cx: &mut Context<'_>, osd: OsdId, head: EVersion) {
         if !self.peering.is_active() {
-            self.replication.need(osd, head);
+            self.durability.need(osd, head);
             return self.member_backfilled(cx, osd);
         }
         if mutant::is(Mutant::NotNeeded) {
             return self.member_backfilled(cx, osd);
         }
-        self.replication.need(osd, head);
+        self.durability.need(osd, head);
         let until = match self.core.protection().keeps_undo() && !mutant::is(Mutant::BroughtTooEarly) {
-            false => self.replication.committed(),
+            false => self.durability.committed(),
             // The member has objects whole as updates made them that perhaps not all have, and could not take these
             // back.
             true => self.core.log.head(),
         };
-        match self.replication.is_settled_on(osd, until) {
+        match self.durability.is_settled_on(osd, until) {
             true => self.member_backfilled(cx, osd),
             false => self.members.set_standing(osd, Standing::Backfilled(until)),
         }
     }
 
+    /// Notes that a member which was brought everything has all durably that clients were answered for since.
+    pub(crate) fn member_settled(&mut self, cx: &mut Context<'_>, osd: OsdId) {
+        if let Some(Standing::Backfilled(until)) = self.members.standing(osd)
+            && self.durability.is_settled_on(osd, until)
+        {
+            self.member_backfilled(cx, osd);
+        }
+    }
+
     /// Lets a member serve, which has everything durably that clients were answered for.
-    pub(crate) fn member_backfilled(&mut self, cx: &mut Context<'_>, osd: OsdId) {
+    fn member_backfilled(&mut self, cx: &mut Context<'_>, osd: OsdId) {
         self.members.set_standing(osd, Standing::Serving);
         cx.cause(self.core.id, Effect::MemberServes(osd));
         if !self.core.protection().is_whole_on_each() && self.peering.is_active() {

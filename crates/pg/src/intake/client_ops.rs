@@ -6,11 +6,11 @@
 
 mod questions;
 mod replica_reads;
+mod submission;
 
 use crate::coded::wanted::Wanted;
 use crate::context::{Context, Waiter};
 use crate::copy::Copied;
-use crate::group::effects::Effect;
 use crate::group::log::LogEntry;
 use crate::group::lookup::NoAnswer;
 use crate::group::object_info::ObjectInfo;
@@ -19,6 +19,7 @@ use crate::hops::{OpTimes, Replicated, WaitReasons};
 use crate::intake::backoffs::HeldBack;
 use crate::intake::operations::NO_SESSION;
 use crate::intake::operations::{ClientOp, LookupProgress};
+use crate::intake::replies::fill_results;
 use crate::ops::{self, Effects, GiveUp, Limits, ListError, ListFilter, Request, Run};
 use crate::scrub::record::Record;
 use crate::shard::copying::is_osds;
@@ -406,7 +407,7 @@ impl Pg {
                 let (client, epoch) = (op.reqid.name, op.op.epoch);
                 let admission = match self.ops.is_turned_away(&object, client, epoch, flags) {
                     true => Admission::Dropped,
-                    false => self.admit_update(cx, &object, flags, &effects, &mut wait),
+                    false => self.updates().admit(cx, &object, flags, &effects, &mut wait),
                 };
                 if admission == Admission::Later {
                     self.ops.restart(cx, number);
@@ -422,7 +423,7 @@ impl Pg {
                             self.healer().is_given_up(cx, &give_up.lost);
                         }
                         self.ops.objects.entry(op.object.clone()).or_default().updates_in_flight += 1;
-                        self.submit_update(cx, op, effects, growth_bytes);
+                        self.submit(cx, op, effects, growth_bytes);
                     }
                     Admission::Refused(errno) => self.answer_error(cx, &op, errno),
                     Admission::Dropped | Admission::Later => {
@@ -802,15 +803,6 @@ impl Pg {
         self.refuse_replica_reads(cx);
     }
 
-    /// Notes that an update of an object is durable everywhere.
-    pub(crate) fn update_done(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
-        self.ops.update_ended(object);
-        cx.cause(self.core.id, Effect::RunObject(object.clone()));
-        if self.scrub.holds(object) {
-            cx.cause(self.core.id, Effect::ScrubSettled);
-        }
-    }
-
     /// Starts what may start on objects in `from .. until`.
     pub(crate) fn run_objects(&mut self, cx: &mut Context<'_>, from: &ObjectId, until: &ObjectId) {
         let objects: Vec<_> = self.ops.objects.range(from..until).map(|(object, _)| object.clone()).collect();
@@ -965,18 +957,6 @@ fn refusal(op: &ClientOp, limits: &Limits) -> Option<Errno> {
         return Some(errno);
     }
     None
-}
-
-/// Puts the steps' results into a reply.
-pub(crate) fn fill_results(reply: &mut OsdOpReply, results: Vec<ops::OpResult>) {
-    for (slot, result) in reply.ops.iter_mut().zip(results) {
-        if let OpArgs::Extent(extent) = &mut slot.args
-            && slot.code.is_read()
-        {
-            extent.length = result.outdata.len() as u64;
-        }
-        (slot.result, slot.outdata) = (result.rval, result.outdata);
-    }
 }
 
 /// Returns the answer to a request that the log says has been carried out.

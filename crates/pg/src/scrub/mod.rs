@@ -10,11 +10,13 @@
 //! durable everywhere, has every member tell what it has ([`scan`], [`map`]), and judges ([`verdict`]). What is bad it
 //! has replaced ([`Effect::Replace`](crate::group::effects::Effect)). [`repair`]: an operator's choice. [`run`] drives
 //! one group, [`schedule`] decides which and when, [`record`] has digests recorded, [`mark`] is what is kept of it, and
-//! [`listing`] tells clients. [`snapshots`] compares the states of one object with each other. [`background_check`] is
-//! apart from all that: it walks over everything in the store and reads it, to find what has rotted.
+//! [`listing`] tells clients. [`counts`] are what updates see of it. [`snapshots`] compares the states of one object
+//! with each other. [`background_check`] is apart from all that: it walks over everything in the store and reads it, to
+//! find what has rotted.
 
 pub(crate) mod background_check;
 mod ceph_forms;
+pub(crate) mod counts;
 pub(crate) mod listing;
 pub mod map;
 pub mod mark;

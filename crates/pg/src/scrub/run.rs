@@ -140,7 +140,7 @@ impl Scrub {
     }
 
     /// Counts an update of an object that makes so many objects and bytes more.
-    pub fn object_changed(&mut self, object: &ObjectId, objects: i64, bytes: i64) {
+    pub(super) fn object_changed(&mut self, object: &ObjectId, objects: i64, bytes: i64) {
         if let Some(run) = self.run.as_mut().filter(|run| *object < run.cursor.next)
             && let Some(counted) = &mut run.counted
         {

@@ -99,7 +99,9 @@ impl Shard {
             }),
             M::ShardRead(message) => self.hand_to(message, |pg, cx, message| pg.shard_read(cx, from, message)),
             M::ShardReadReply(reply) => self.hand_to(reply, |pg, cx, reply| pg.shard_read_came(cx, from, reply)),
-            M::RollForward(message) => self.hand_to(message, |pg, cx, message| pg.forward_told(cx, from, &message)),
+            M::RollForward(message) => {
+                self.hand_to(message, |pg, cx, message| pg.updates().forward_told(cx, from, &message))
+            }
             M::PgInterrupted(message) => self.hand_to(message, |pg, cx, message| pg.interrupted(cx, from, &message)),
             M::RoomGet(get) => self.room_wanted(from, &get),
             M::RoomTold(told) => self.room_told(from, &told),
@@ -128,12 +130,12 @@ impl Shard {
         for ((pg_interval, version), hops) in hops {
             let id = self.instance(pg_interval.pgid);
             if let Some(pg) = self.pgs.get_mut(&id) {
-                pg.member_hops(self.host.now, from, (pg_interval.since, version), hops);
+                pg.updates().member_hops(self.host.now, from, (pg_interval.since, version), hops);
             }
         }
         for (pg_interval, version) in durable {
             let id = self.instance(pg_interval.pgid);
-            self.with_group(id, |pg, cx| pg.member_durable(cx, from, pg_interval.since, version));
+            self.with_group(id, |pg, cx| pg.updates().member_durable(cx, from, pg_interval.since, version));
         }
     }
 

@@ -30,7 +30,7 @@ impl Shard {
             match then {
                 OnCommit::Nothing => {}
                 OnCommit::PrimaryUpdate { since, version } => {
-                    pg.own_update_durable(&mut self.host.context(), since, version, times.as_ref());
+                    pg.updates().own_update_durable(&mut self.host.context(), since, version, times.as_ref());
                 }
                 OnCommit::MemberUpdate { primary, since, version, times: of_member } => {
                     if pg.peering.follows(primary, since) {

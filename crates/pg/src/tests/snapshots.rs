@@ -347,7 +347,7 @@ fn what_trimming_costs_depends_on_the_snapshot_alone() {
         written.heal();
         let group = written.cluster.shard(A).groups().next().expect("there is one");
         assert!(group.snap_trim.done().contains(1));
-        group.snap_trim.listed
+        group.snap_trim.listed()
     };
     assert_eq!((listed(true), listed(false)), (2 + 29, 1000 + 2 + 30), "clones of the snapshot; all that there is");
 }

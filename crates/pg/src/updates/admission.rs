@@ -4,9 +4,9 @@
 
 use crate::agreement::members::Standing;
 use crate::context::Context;
-use crate::group::pg::Pg;
 use crate::messages::room::RoomGet;
 use crate::ops::Effects;
+use crate::updates::machine::Updates;
 use crate::updates::room_wait::{Admission, RoomWait};
 use crate::updates::rooms::Fit;
 use osdmap::PoolFlags;
@@ -14,10 +14,10 @@ use store::growth_bytes;
 use types::{BLOCK_BYTES, EVersion, Errno, ObjectId, OsdId};
 use wire::messages::OpFlags;
 
-impl Pg {
+impl Updates<'_> {
     /// Decides if an update may be carried out. `wait` is kept for when the update is tried again.
-    pub(crate) fn admit_update(
-        &mut self,
+    pub(crate) fn admit(
+        &self,
         cx: &mut Context<'_>,
         object: &ObjectId,
         flags: OpFlags,
@@ -36,7 +36,7 @@ impl Pg {
                 false => Admission::Dropped,
             };
         }
-        let bytes = self.update_growth_bytes(object, effects);
+        let bytes = self.growth_bytes_of(object, effects);
         if bytes == 0 {
             return Admission::Now(0);
         }
@@ -78,7 +78,7 @@ impl Pg {
         }
     }
 
-    fn update_growth_bytes(&self, object: &ObjectId, effects: &Effects) -> u64 {
+    fn growth_bytes_of(&self, object: &ObjectId, effects: &Effects) -> u64 {
         let Some((change, layout)) = effects.change.as_ref().zip(self.core.protection().stripes()) else {
             return growth_bytes(&effects.steps);
         };
@@ -91,7 +91,7 @@ impl Pg {
     }
 
     /// Asks members for how much they have room, so that no update has to wait for it.
-    pub(crate) fn ask_members_for_room(&mut self, cx: &mut Context<'_>) {
+    pub(crate) fn ask_members_for_room(&self, cx: &mut Context<'_>) {
         for (osd, _) in self.members.receiving() {
             if !cx.shared.rooms.knows(osd) {
                 cx.ask_for_room(osd);

@@ -1,25 +1,24 @@
 //! Updates by which objects go back to what they were ([`crate::agreement::going_back`] tells when).
 
-use crate::agreement::members::Standing;
-use crate::agreement::ways_back::Way;
+use crate::agreement::ways_back::{Way, WentBack};
 use crate::context::{Context, OnCommit};
 use crate::group::core::Core;
 use crate::group::log::{LogEntry, LogKind};
 use crate::group::missing::{found_step, missing_step};
 use crate::group::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
-use crate::group::pg::Pg;
 use crate::messages::replication::RepOp;
 use crate::ops::after;
+use crate::updates::machine::Updates;
 use std::collections::BTreeMap;
 use store::Step;
 use types::{EVersion, ObjectId, ReqId};
 
-impl Pg {
-    /// Gives the former state, which is here, a new version. Members get that as a log entry, and lack the object until
-    /// it is sent to them.
-    pub(crate) fn go_back(&mut self, cx: &mut Context<'_>, object: &ObjectId) {
-        let Some(Way { to, voids, former, .. }) = self.agreement().take_way_back(object) else { return };
-        let Some(newest) = self.core.log.newest_of(object).cloned() else { return };
+impl Updates<'_> {
+    /// Gives the former state of an object, which is here, a new version. Members get that as a log entry, and lack the
+    /// object until it is sent to them. Returns what has become of the object; `None` if no log entry names it.
+    pub(super) fn log_way_back(&mut self, cx: &mut Context<'_>, object: &ObjectId, way: Way) -> Option<WentBack> {
+        let Way { to, voids, former, .. } = way;
+        let newest = self.core.log.newest_of(object).cloned()?;
         let first = self.core.log.next_version(cx.map.epoch);
         let clones = self.core.void_clones(object, voids);
         let entry = |object: &ObjectId, at: usize, kind, prior_version| LogEntry {
@@ -43,19 +42,24 @@ impl Pg {
         let version = own.version;
         tracing::warn!(pg = %self.core.id, %object, from = %newest.version, %to, %version,
             "goes back: nobody has what it should be, nor was anybody answered for that");
-        let mut steps: Vec<Step> = clones.keys().map(|clone| Step::Remove { object: clone.clone() }).collect();
+        let went_back = WentBack {
+            object: object.clone(),
+            version: former.is_some().then_some(version),
+            clones: clones.into_keys().collect(),
+        };
+        let mut steps: Vec<Step> =
+            went_back.clones.iter().map(|clone| Step::Remove { object: clone.clone() }).collect();
         if former.is_none() {
             steps.push(Step::Remove { object: object.clone() });
         }
         let entries: Vec<LogEntry> = others.iter().chain([&own]).cloned().collect();
         let mut info = self.core.info.clone();
         info.last_update = version;
-        info.stats.clones -= clones.len() as i64;
-        info.stats.objects -= clones.len() as i64 + i64::from(former.is_none());
-        // The size of the lost state is not known.
-        self.scrub.set_mark(self.scrub.mark().counted_anew());
+        info.stats.clones -= others.len() as i64;
+        info.stats.objects -= others.len() as i64 + i64::from(former.is_none());
         let mut own_steps = steps.clone();
-        own_steps.push(self.scrub.mark().step());
+        // The size of the lost state is not known.
+        own_steps.push(self.counts.count_anew());
         if let Some(former) = former {
             let info = ObjectInfo { version, prior_version: newest.version, ..former };
             let (name, value) = (OBJECT_INFO_ATTR.to_vec(), info.to_bytes());
@@ -64,31 +68,19 @@ impl Pg {
                 own_steps.push(found_step(object));
             }
         }
-        let answered = self.core.info.rolled_forward;
-        let logged = self.core.logged_transaction(cx, &entries, &info, own_steps, answered);
+        let committed = self.core.info.rolled_forward;
+        let logged = self.core.logged_transaction(cx, &entries, &info, own_steps, committed);
         self.core.info = info;
         self.core.append_logged(entries, (logged.log_tail, logged.forgotten), logged.rolled_forward);
         let then = OnCommit::PrimaryUpdate { since: self.core.interval.since, version };
         cx.submit_or_stop(logged.transaction, then);
         self.core.missing.remove(object);
-        let (pg, receiving) = (self.core.pg_interval(), self.members.receiving().collect::<Vec<_>>());
-        for (osd, standing) in receiving {
-            for clone in clones.keys() {
-                self.healer().has_now(osd, clone);
-            }
-            match kind {
-                LogKind::Modify if standing == Standing::Serving || self.whereabouts().is_copied(osd, object) => {
-                    self.members.lost(osd, object.clone(), version);
-                }
-                LogKind::Modify => self.healer().copy_later(osd, object),
-                _ => self.healer().has_now(osd, object),
-            }
+        let pg = self.core.pg_interval();
+        for (osd, _) in self.members.receiving() {
             let (entry, others, info, steps) = (own.clone(), others.clone(), self.core.info.clone(), steps.clone());
-            cx.send_osd(osd, RepOp { pg, entry, others, info, committed: answered, steps, hops_wanted: false });
+            cx.send_osd(osd, RepOp { pg, entry, others, info, committed, steps, hops_wanted: false });
         }
-        for object in clones.keys().chain([object]) {
-            self.healer().is_made_anew(object);
-        }
+        Some(went_back)
     }
 }
 
@@ -110,7 +102,7 @@ impl Core {
 
     /// Notes that objects go back by an update that has come: what is here of them is not what they are now. Returns
     /// the steps that note it durably.
-    pub(crate) fn lacks_what_goes_back(&mut self, entries: &[LogEntry]) -> Vec<Step> {
+    pub(super) fn lacks_what_goes_back(&mut self, entries: &[LogEntry]) -> Vec<Step> {
         let mut steps = Vec::new();
         for entry in entries {
             let LogEntry { kind, voids, object, version, .. } = entry;

@@ -1,10 +1,10 @@
-//! Updates in flight, and how far members have them durably.
+//! Updates in flight, and those that are done.
 
 use crate::hops::MemberAck;
 use crate::intake::operations::ClientOp;
 use crate::ops::WatchEffect;
-use mutant::Mutant;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use crate::updates::durability::Durability;
+use std::collections::VecDeque;
 use types::{EVersion, OsdId};
 use wire::messages::OsdOpReply;
 use wire::msgr::SessionId;
@@ -22,75 +22,84 @@ pub(super) struct UpdateInFlight {
     pub(super) watch: Vec<WatchEffect>,
 }
 
+/// One update that all have without whom no client is answered. Its client waits for the answer.
+#[derive(Debug)]
+pub(crate) struct DoneUpdate {
+    version: EVersion,
+    pub op: ClientOp,
+    pub reply: OsdOpReply,
+    pub acks: Vec<MemberAck>,
+    pub watch: Vec<WatchEffect>,
+    /// The member whose acknowledgement came last, if it was not the primary itself.
+    pub last_member: Option<OsdId>,
+}
+
 /// The primary's view of its updates. Empty on other members.
 #[derive(Debug, Default)]
 pub(crate) struct Replication {
-    pub(super) in_flight: VecDeque<UpdateInFlight>,
-    /// How far each member that gets updates, the primary included, is durable.
-    pub(super) durable: BTreeMap<OsdId, EVersion>,
-    /// Members without which no client is answered.
-    pub(super) needed: BTreeSet<OsdId>,
-    /// How far all of these are.
-    pub(super) committed: EVersion,
-    /// Version up to which members of an erasure-coded group may have been brought objects whole, which they could not
-    /// take back. Until that is committed, members that can must stay.
-    pub(super) brought: EVersion,
+    in_flight: VecDeque<UpdateInFlight>,
+    /// Updates that are answered when this input is handled, oldest first.
+    done: Vec<DoneUpdate>,
+    durability: Durability,
+    /// Version up to which members of an erasure-coded group have been told to forget what updates replaced.
+    pub(super) told_forward: EVersion,
 }
 
 impl Replication {
-    /// Begins an active interval in which all members are at `head`.
-    pub fn start(&mut self, members: &[OsdId], head: EVersion) {
-        self.in_flight.clear();
-        self.durable = members.iter().map(|osd| (*osd, head)).collect();
-        self.needed = members.iter().copied().collect();
-        self.committed = head;
+    /// Returns how far members have updates durably.
+    pub fn durability(&self) -> &Durability {
+        &self.durability
     }
 
-    /// Returns how far clients may have been answered.
-    pub fn committed(&self) -> EVersion {
-        self.committed
+    /// Lends others how far members have updates durably.
+    pub fn durability_mut(&mut self) -> &mut Durability {
+        &mut self.durability
     }
 
-    /// Notes that a member was brought an object, while the log's head was `head`.
-    pub fn brought(&mut self, head: EVersion) {
-        self.brought = head;
+    /// Returns true if no update is in flight, or waits to be answered.
+    pub fn is_idle(&self) -> bool {
+        self.in_flight.is_empty() && self.done.is_empty()
     }
 
-    /// Tells whether everything that was brought to members whole has come to stay.
-    pub fn is_brought_to_stay(&self) -> bool {
-        self.brought <= self.committed || mutant::is(Mutant::BroughtTooEarly)
+    /// Adds an update, which is newer than those in flight.
+    pub(super) fn begin(&mut self, update: UpdateInFlight) {
+        debug_assert!(self.in_flight.back().is_none_or(|last| last.version < update.version), "{update:?} is older");
+        self.in_flight.push_back(update);
     }
 
-    /// Answers clients only with `osd` from now on, which has every update up to `durable`.
-    pub fn need(&mut self, osd: OsdId, durable: EVersion) {
-        let known = self.durable.entry(osd).or_default();
-        *known = durable.max(*known);
-        self.needed.insert(osd);
+    /// Takes updates that are committed out of those in flight. `last_member`: whose acknowledgement has committed
+    /// them, if it is not the primary's own. Returns true if there are any.
+    pub(super) fn end_committed(&mut self, last_member: Option<OsdId>) -> bool {
+        let committed = self.durability.committed();
+        let count = self.in_flight.partition_point(|update| update.version <= committed);
+        let done = self.in_flight.drain(..count).map(|update| {
+            let UpdateInFlight { version, op, reply, acks, watch } = update;
+            DoneUpdate { version, op, reply, acks, watch, last_member }
+        });
+        self.done.extend(done);
+        count > 0
     }
 
-    /// Tells whether a member has everything up to `until` durably, and so have all without whom no client is answered.
-    pub fn is_settled_on(&self, osd: OsdId, until: EVersion) -> bool {
-        let has_all = self.durable_on(osd) >= until || mutant::is(Mutant::ServesBeforeAll);
-        has_all && self.committed >= until
+    /// Gives the updates that are done, oldest first, to be answered.
+    pub fn take_done(&mut self) -> Vec<DoneUpdate> {
+        std::mem::take(&mut self.done)
     }
 
-    pub fn durable_on(&self, osd: OsdId) -> EVersion {
-        self.durable.get(&osd).copied().unwrap_or_default()
-    }
-
-    /// Returns the sessions of clients that wait for updates in flight.
+    /// Returns the sessions of clients whose updates are not answered.
     pub fn sessions(&self) -> impl Iterator<Item = SessionId> {
-        self.in_flight.iter().map(|update| update.op.session)
+        self.ops().map(|op| op.session)
     }
 
-    /// Returns the operations whose updates are in flight, oldest first.
+    /// Returns the operations whose updates are not answered, oldest first.
     pub fn ops(&self) -> impl Iterator<Item = &ClientOp> {
-        self.in_flight.iter().map(|update| &update.op)
+        let done = self.done.iter().map(|update| &update.op);
+        done.chain(self.in_flight.iter().map(|update| &update.op))
     }
 
-    /// Returns the operations whose updates were in flight, oldest first.
+    /// Returns the operations whose updates were not answered, oldest first.
     pub fn into_ops(self) -> impl Iterator<Item = ClientOp> {
-        self.in_flight.into_iter().map(|update| update.op)
+        let done = self.done.into_iter().map(|update| update.op);
+        done.chain(self.in_flight.into_iter().map(|update| update.op))
     }
 
     /// Returns the update `version`, if it is in flight.
@@ -103,33 +112,89 @@ impl Replication {
     /// Sends the answer to the update `version` to the session that its client has now. Returns false if it was
     /// answered.
     pub fn redirect_answer(&mut self, version: EVersion, session: SessionId, tid: u64, retry_attempt: i32) -> bool {
-        match self.in_flight.iter_mut().find(|update| update.version == version) {
-            Some(update) => {
-                (update.op.session, update.op.tid) = (session, tid);
-                (update.op.op.retry_attempt, update.reply.retry_attempt) = (retry_attempt, retry_attempt);
-                true
-            }
-            None => false,
-        }
+        let in_flight = self.in_flight.iter_mut().map(|update| (update.version, &mut update.op, &mut update.reply));
+        let done = self.done.iter_mut().map(|update| (update.version, &mut update.op, &mut update.reply));
+        let Some((_, op, reply)) = done.chain(in_flight).find(|(other, ..)| *other == version) else { return false };
+        (op.session, op.tid) = (session, tid);
+        (op.op.retry_attempt, reply.retry_attempt) = (retry_attempt, retry_attempt);
+        true
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use types::Epoch;
+    use crate::hops::OpTimes;
+    use bytes::Bytes;
+    use std::time::Duration;
+    use types::{Epoch, PgId, PoolId, ReqId};
+    use wire::basic::{Locator, NO_SHARD, SPgId};
+    use wire::messages::{Op, OsdOp};
+
+    const PRIMARY: OsdId = OsdId(0);
+
+    fn at(version: u64) -> EVersion {
+        EVersion { epoch: Epoch(1), version }
+    }
+
+    /// An update whose number is that of its request, too.
+    fn update(version: u64) -> UpdateInFlight {
+        let pgid = SPgId { pg: PgId::new(1, 0), shard: NO_SHARD };
+        let (locator, name) = (Locator::pool(PoolId(1)), Bytes::from_static(b"a"));
+        let request = OsdOp::new(pgid, 7, Epoch(1), locator, name, vec![Op::stat()]);
+        let reply = OsdOpReply::to(&request, 0, Epoch(1));
+        let times = OpTimes::new(Duration::ZERO, Duration::ZERO);
+        let op = ClientOp::new(SessionId(3), version, ReqId::default(), request, times);
+        UpdateInFlight { version: at(version), op, reply, acks: Vec::new(), watch: Vec::new() }
+    }
+
+    /// Updates of which nothing is durable.
+    fn of_three() -> Replication {
+        let mut replication = Replication::default();
+        replication.durability_mut().start(&[PRIMARY], at(4));
+        [6, 7, 9].into_iter().for_each(|version| replication.begin(update(version)));
+        assert!(!replication.end_committed(None));
+        replication
+    }
+
+    /// Has the first two of them done, as another member says.
+    fn two_done() -> Replication {
+        let mut replication = of_three();
+        replication.durability_mut().note_durable(PRIMARY, at(8));
+        assert!(replication.durability_mut().commit(PRIMARY));
+        assert!(replication.end_committed(Some(OsdId(2))));
+        replication
+    }
 
     #[test]
-    fn who_comes_in_is_settled_once_it_has_what_the_others_were_answered_for() {
-        let at = |version| EVersion { epoch: Epoch(1), version };
-        let mut replication = Replication::default();
-        replication.start(&[OsdId(0), OsdId(1)], at(9));
-        replication.need(OsdId(2), at(7));
-        assert!(!replication.is_settled_on(OsdId(2), at(9)), "the others have all, but it does not");
-        replication.durable.insert(OsdId(2), at(9));
-        assert!(replication.is_settled_on(OsdId(2), at(9)));
-        assert!(!replication.is_settled_on(OsdId(2), at(10)));
-        replication.durable.insert(OsdId(2), at(10));
-        assert!(!replication.is_settled_on(OsdId(2), at(10)), "it has more than the others");
+    fn no_operation_is_lost_where_an_interval_ends_before_updates_are_answered() {
+        assert_eq!(two_done().into_ops().map(|op| op.tid).collect::<Vec<_>>(), [6, 7, 9]);
+    }
+
+    #[test]
+    fn an_update_that_is_not_answered_is_answered_to_the_session_that_asks_again() {
+        let mut replication = two_done();
+        for version in [7, 9] {
+            assert!(replication.redirect_answer(at(version), SessionId(5), 70 + version, 1), "{version}");
+        }
+        assert!(!replication.redirect_answer(at(8), SessionId(5), 78, 1), "there is none");
+        let seen: Vec<_> = replication.ops().map(|op| (op.session, op.tid)).collect();
+        assert_eq!(seen, [(SessionId(3), 6), (SessionId(5), 77), (SessionId(5), 79)]);
+        let done = replication.take_done();
+        assert_eq!(done.iter().map(|done| done.reply.retry_attempt).collect::<Vec<_>>(), [0, 1]);
+        assert!(!replication.redirect_answer(at(7), SessionId(6), 80, 2), "it is answered");
+    }
+
+    #[test]
+    fn updates_end_in_their_order_and_are_unanswered_until_they_are_taken() {
+        let mut replication = two_done();
+        assert!(!replication.end_committed(None), "they have ended");
+        assert_eq!(replication.ops().map(|op| op.tid).collect::<Vec<_>>(), [6, 7, 9]);
+        assert_eq!(replication.sessions().count(), 3);
+        let done: Vec<_> = replication.take_done().into_iter().map(|done| (done.op.tid, done.last_member)).collect();
+        assert_eq!(done, [(6, Some(OsdId(2))), (7, Some(OsdId(2)))]);
+        assert!(!replication.is_idle() && replication.find(at(7)).is_none());
+        assert!(replication.find(at(9)).is_some());
+        assert_eq!(replication.into_ops().map(|op| op.tid).collect::<Vec<_>>(), [9]);
     }
 }

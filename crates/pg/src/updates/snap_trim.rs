@@ -11,7 +11,6 @@ use crate::context::{Context, Waiter};
 use crate::group::core::Core;
 use crate::group::effects::Effect;
 use crate::group::lookup::{NoAnswer, ready};
-use crate::group::pg::Pg;
 use crate::updates::trim_run::{Page, Place, SnapTrim, Trim, TrimRun};
 use osdmap::OsdMapFlags;
 use std::time::Duration;
@@ -209,29 +208,5 @@ impl SnapTrim {
         }
         // The walk goes on by a wake, as this may be within the run of an operation.
         cx.agenda.wakes.insert((cx.now, core.id));
-    }
-}
-
-impl Pg {
-    /// Goes on with what is to be removed, if there is anything.
-    pub(crate) fn trim_on(&mut self, cx: &mut Context<'_>) {
-        if self.snap_trim.is_concerned(&self.core, cx) {
-            let is_clean = self.core.missing.is_empty() && self.may_scrub(cx);
-            self.snap_trim.go_on(&self.core, cx, is_clean);
-        }
-    }
-
-    /// Removes states of an object, unless the interval has ended in which their removal was decided.
-    pub(crate) fn trim_object(&mut self, cx: &mut Context<'_>, object: ObjectId) {
-        if self.snap_trim.is_wanted(&object) {
-            self.queue_trim(cx, object);
-        }
-    }
-
-    /// Goes on with the walk if it has waited for this lookup.
-    pub(crate) fn trim_lookup_done(&mut self, cx: &mut Context<'_>, id: LookupId) {
-        if self.snap_trim.lookup_done(id) {
-            self.trim_on(cx);
-        }
     }
 }

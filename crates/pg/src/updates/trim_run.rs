@@ -24,7 +24,7 @@ pub(crate) struct SnapTrim {
     /// True if other groups of this OSD have their turn.
     pub(super) waits: bool,
     /// Objects and clones that were listed, of all there are in the group or of those that were made for a snapshot.
-    pub listed: u64,
+    pub(super) listed: u64,
 }
 
 /// Snapshots that are done with together.
@@ -79,6 +79,12 @@ impl SnapTrim {
     /// Returns removed snapshots of which nothing is left.
     pub fn done(&self) -> IntervalSet {
         self.done.clone()
+    }
+
+    /// Returns how many objects and clones were listed.
+    #[cfg(test)]
+    pub fn listed(&self) -> u64 {
+        self.listed
     }
 
     /// Returns how many snapshots of `removed` are not done with.

@@ -122,7 +122,7 @@ impl Pg {
         }
         let span = cx.shared.leases.left(self.members.iter().map(|(osd, _)| osd), cx.now)?;
         cx.shared.leases.share(member, span, cx.now);
-        Some(Share { wish, span: span.as_micros() as u64, committed: self.replication.committed() })
+        Some(Share { wish, span: span.as_micros() as u64, committed: self.replication.durability().committed() })
     }
 
     /// Takes a share by which the primary lets this member read.
