@@ -33,6 +33,8 @@ pub(crate) struct Link {
     receiving: Receiving,
     /// Bytes sent that the network may not have taken yet, by connection.
     sending: Sending,
+    /// Value that [`Link::unsent_bytes`] returned last.
+    unsent_bytes: usize,
     /// Value that [`Link::sealed_bytes`] returned last.
     sealed_bytes: usize,
     /// `None`: nobody proves anything.
@@ -52,6 +54,7 @@ impl Link {
             held: BTreeSet::new(),
             receiving: Receiving::default(),
             sending: Sending::default(),
+            unsent_bytes: 0,
             sealed_bytes: 0,
             proofs: None,
         }
@@ -311,14 +314,15 @@ impl Link {
         (self.receiving.reserved_bytes(), found)
     }
 
-    /// Bytes sent that the network has not taken yet.
+    /// Bytes of messages to clients that the network has not taken yet, those included that wait to be encrypted.
     pub fn unsent_bytes(&mut self, io: &impl Io) -> usize {
-        self.sending.look(io.now(), |conn| io.queued_bytes(conn))
+        self.unsent_bytes = self.sending.look(io.now(), |conn| io.queued_bytes(conn)) + self.messenger.waiting_bytes();
+        self.unsent_bytes
     }
 
-    /// Bytes that the network had not taken when [`Link::unsent_bytes`] last looked.
+    /// Bytes that [`Link::unsent_bytes`] counted last.
     pub fn unsent_bytes_seen(&self) -> usize {
-        self.sending.unsent_bytes
+        self.unsent_bytes
     }
 
     /// Bytes of encrypted messages that the network has not taken yet, where sessions keep the messages beside them.
@@ -338,7 +342,7 @@ impl Link {
 
     /// True if the loop has to tell when the network takes something: memory, or messages that wait, depend on it.
     pub fn heeds_sent(&self) -> bool {
-        self.sending.unsent_bytes > 0 || self.sealed_bytes > 0 || self.messenger.ahead().any(|(_, _, is_full)| is_full)
+        self.unsent_bytes > 0 || self.sealed_bytes > 0 || self.messenger.ahead().any(|(_, _, is_full)| is_full)
     }
 
     /// Ends accepted connections that take nothing of what was sent.

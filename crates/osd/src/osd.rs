@@ -750,9 +750,10 @@ impl<I: Io> Handler<I> for Osd {
         let uncommitted = store.uncommitted_bytes() > shares.uncommitted_bytes;
         let (clients_wait, peers_wait) = run.others.hold(shares.client_bytes);
         let (joined, _) = run.peers.joins.held_bytes();
-        let held = run.shard.client_bytes() + run.others.client_bytes() + unsent_bytes + joined;
+        let of_first = run.shard.client_bytes() + run.shard.leaving_bytes();
+        let held = of_first + run.others.client_bytes() + unsent_bytes + joined;
         let (room, is_full) = ((shares.client_bytes * run.others.shards()).saturating_sub(held), run.shard.is_full());
-        run.public.set_room(io, room, is_full);
+        run.public.set_room(io, room, is_full || run.others.is_full());
         run.public.pause_accepted(io, is_full || behind || clients_wait || run.leaving.is_some());
         // A message that comes in parts is mostly data that is to be written. Who has no room waits with its sender.
         run.peers
@@ -765,11 +766,11 @@ impl<I: Io> Handler<I> for Osd {
             io.set_timer(now + SETTLE_EVERY, SETTLE);
         }
         let messengers = [run.public.messenger.next_wake(), run.cluster.messenger.next_wake()];
-        let store_work = run.shard.store().wants_turn().then_some(now);
+        let work = (run.shard.store().wants_turn() || run.shard.waits_for_answers()).then_some(now);
         let wakes = messengers.into_iter().chain([
             Some(beacon_at),
             run.shard.next_wake(),
-            store_work,
+            work,
             run.commands.wake(),
             goes_on.then_some(now),
         ]);
@@ -786,7 +787,7 @@ impl<I: Io> Handler<I> for Osd {
 
     fn heeds_sent(&self) -> bool {
         match &self.stage {
-            Stage::Running(run) => run.public.heeds_sent() || run.cluster.heeds_sent(),
+            Stage::Running(run) => run.public.heeds_sent() || run.cluster.heeds_sent() || run.shard.waits_for_answers(),
             Stage::Opening(_) | Stage::Open(_) | Stage::Ended => true,
         }
     }

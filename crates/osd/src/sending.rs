@@ -30,8 +30,6 @@ struct Unsent {
 pub(crate) struct Sending {
     conns: BTreeMap<ConnId, Unsent>,
     looked_at: Duration,
-    /// Bytes of all connections when they were last looked at.
-    pub unsent_bytes: usize,
 }
 
 impl Sending {
@@ -58,7 +56,6 @@ impl Sending {
             all += bytes;
             bytes > 0
         });
-        self.unsent_bytes = all;
         all
     }
 

@@ -280,7 +280,9 @@ impl Context<'_> {
     }
 
     pub fn send_client(&mut self, session: SessionId, tid: u64, message: impl Message) {
-        self.outbox.outputs.push(Output::ToClient { session, envelope: message.seal(tid, Target::default()) });
+        let output = Output::ToClient { session, envelope: message.seal(tid, Target::default()) };
+        self.shared.held.answered(output.answer_bytes());
+        self.outbox.outputs.push(output);
     }
 
     /// Notes what a part of the group has caused; others act on it when the present input is handled.

@@ -1,9 +1,10 @@
 //! OSDs stay within their memory, whatever clients do: many small objects, a huge omap, large writes with many in
-//! flight.
+//! flight, readers that take nothing of their answers.
 
-use cluster_tests::{TestCluster, clients_are_here, python, run};
+use cluster_tests::{Background, TestCluster, clients_are_here, python, run};
+use rustix::process::Signal;
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const OSDS: u32 = 3;
 /// Memory that `nacre up` gives each OSD.
@@ -70,4 +71,57 @@ fn memory_stays_within_the_budget() {
     cluster.up();
     cluster.wait_until_clean(Duration::from_secs(30));
     within_budget(&cluster, programs, "a restart");
+}
+
+/// Readers that ask for far more than an OSD has memory, and stand still. Their answers are encrypted, so that none
+/// shares memory with the block cache.
+#[test]
+fn readers_that_take_nothing_leave_memory_to_others() {
+    const READERS: usize = 12;
+    /// A reader's librados asks for so many at once: 100 MiB.
+    const OBJECTS: &str = "25";
+    /// How long readers stand still. An OSD that is full gives up connections that take nothing for 10 s.
+    const STILL: Duration = Duration::from_secs(25);
+    if !clients_are_here(&["ceph", "rados", "python3-rados"]) {
+        return;
+    }
+    let cluster = TestCluster::start_secure("standing-readers", OSDS);
+    cluster.make_pool("p", 8, 3);
+    let (pids, programs) = (cluster.pids(), &mut ProgramBytes::new());
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/python/standing_reader.py");
+    run(cluster.command(python(), &[script, "write", "p", OBJECTS]), Duration::from_secs(300)).ok();
+    within_budget(&cluster, programs, "writes");
+    let reader = || Background::start(cluster.command(python(), &[script, "read", "p", OBJECTS]));
+    let mut readers: Vec<Background> = (0..READERS).map(|_| reader()).collect();
+    let mut came = 0;
+    for reader in &readers {
+        let line = reader.says("asked; ", Duration::from_secs(120));
+        came += line.split_whitespace().nth(1).and_then(|word| word.parse::<usize>().ok()).expect("a number");
+    }
+    let asked = READERS * OBJECTS.parse::<usize>().expect("a number");
+    assert!(came < asked / 2, "{came} of {asked} reads were answered before their readers stood still");
+    let (began, file) = (Instant::now(), cluster.scratch("honest"));
+    let (mut served, mut longest) = (0, Duration::ZERO);
+    while served == 0 || began.elapsed() < STILL {
+        let turn = Instant::now();
+        std::fs::write(&file, format!("{served} ").repeat(50_000)).expect("it is written");
+        let path = file.to_str().expect("a plain path");
+        cluster.rados(&["-p", "p", "put", "honest", path]).ok();
+        let back = cluster.scratch("back");
+        cluster.rados(&["-p", "p", "get", "honest", back.to_str().expect("a plain path")]).ok();
+        assert!(std::fs::read(&back).expect("it came") == std::fs::read(&file).expect("it is there"));
+        (served, longest) = (served + 1, longest.max(turn.elapsed()));
+        within_budget(&cluster, programs, "a client that was served beside readers that take nothing");
+    }
+    eprintln!("a client wrote and read {served} times, in {longest:?} at most");
+    for reader in &readers {
+        reader.signal(Signal::CONT);
+    }
+    for reader in &mut readers {
+        let line = reader.says("reads are right", Duration::from_secs(300));
+        assert_eq!(line, format!("{OBJECTS} of {OBJECTS} reads are right"));
+        assert_eq!(reader.exit_code(Duration::from_secs(30)), Some(0));
+    }
+    within_budget(&cluster, programs, "readers that went on");
+    assert_eq!(cluster.pids(), pids, "daemons have ended");
 }

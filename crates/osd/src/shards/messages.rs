@@ -88,6 +88,16 @@ impl ToWorker {
     }
 }
 
+impl FromWorker {
+    /// Bytes that an answer to a client holds until the network has taken it.
+    pub fn answer_bytes(&self) -> usize {
+        match self {
+            FromWorker::Out(output) => output.answer_bytes(),
+            _ => 0,
+        }
+    }
+}
+
 pub(crate) enum FromWorker {
     /// The store is open and has these groups.
     Opened {

@@ -29,6 +29,8 @@ struct Other {
     /// Epoch of the map in force on this shard.
     epoch: Epoch,
     is_idle: bool,
+    /// Bytes of its answers that have come since the last look at the network.
+    arrived_bytes: usize,
 }
 
 /// A message that needs a map which this OSD does not have in force yet.
@@ -83,7 +85,8 @@ pub(crate) struct Others {
 impl Others {
     pub fn new(threads: Vec<WorkerThread>) -> Others {
         let as_one = (!threads.is_empty()).then(|| AsOne::new(threads.len() + 1));
-        let other = |thread| Other { thread, opened: None, beacon: None, epoch: Epoch(0), is_idle: false };
+        let other =
+            |thread| Other { thread, opened: None, beacon: None, epoch: Epoch(0), is_idle: false, arrived_bytes: 0 };
         Others { others: threads.into_iter().map(other).collect(), as_one, ..Others::default() }
     }
 
@@ -156,6 +159,7 @@ impl Others {
         let mut all = Vec::new();
         for (i, other) in self.others.iter_mut().enumerate() {
             while let Some(batch) = other.thread.inbox.take() {
+                other.arrived_bytes += batch.iter().map(FromWorker::answer_bytes).sum::<usize>();
                 all.extend(batch.into_iter().map(|message| (i + 1, message)));
             }
         }
@@ -175,9 +179,11 @@ impl Others {
         (behind || clients || !self.early_has_room(client_bytes), behind || peers)
     }
 
-    /// Bytes that clients' requests hold in the other shards and on their way there.
+    /// Bytes that clients' requests hold in the other shards and on their way there, and that answers hold on their way
+    /// from there.
     pub fn client_bytes(&self) -> usize {
-        self.others.iter().map(|other| other.thread.meter.client_bytes() + other.thread.meter.queued_bytes()).sum()
+        let meters = self.others.iter().map(|other| &other.thread.meter);
+        meters.map(|meter| meter.client_bytes() + meter.queued_bytes() + meter.answering_bytes()).sum()
     }
 
     fn early_has_room(&self, client_bytes: usize) -> bool {
@@ -185,10 +191,20 @@ impl Others {
         self.early.iter().map(bytes).sum::<usize>() <= client_bytes / QUEUED_SHARE
     }
 
-    /// Tells the workers their parts of the bytes that the network has not taken yet. `bytes`: all of them.
+    /// Tells the workers their parts of the bytes that the network has not taken yet. `bytes`: all of them, those of
+    /// answers included that [`Others::take`] has returned.
     pub fn set_unsent_bytes(&mut self, bytes: usize) {
         let share = bytes / self.shards();
-        self.others.iter().for_each(|other| other.thread.meter.set_unsent_bytes(share));
+        for Other { thread, arrived_bytes, .. } in &mut self.others {
+            if thread.meter.set_unsent_bytes(share, std::mem::take(arrived_bytes)) {
+                thread.outbox.ring();
+            }
+        }
+    }
+
+    /// Tells whether clients' requests and answers hold as much as they may in one of these shards.
+    pub fn is_full(&self) -> bool {
+        self.others.iter().any(|other| other.thread.meter.is_full())
     }
 
     pub fn disk_wait(&self) -> Duration {

@@ -232,7 +232,8 @@ impl Worker {
         let now = io.now();
         let WorkerStage::Running(shard) = &mut self.stage else { return };
         let WorkerParts { outbox, meter, config, .. } = &mut self.parts;
-        shard.set_unsent_bytes(meter.unsent_bytes());
+        let unsent_bytes = meter.unsent_bytes();
+        shard.set_unsent_bytes(unsent_bytes);
         // The turn gets a new time here, as in the front.
         shard.set_time(io.clock());
         shard.follow_maps();
@@ -242,10 +243,16 @@ impl Worker {
             outbox.push(FromWorker::InForce(epoch));
         }
         shard.end_turn();
+        let mut given_bytes = 0;
         for output in shard.take_outputs() {
             match output {
                 Output::Fatal(why) => self.failure = Some(Failure::Shard(why)),
-                output => outbox.push(FromWorker::Out(output)),
+                output => {
+                    let output = FromWorker::Out(output);
+                    given_bytes += output.answer_bytes();
+                    meter.answered(output.answer_bytes());
+                    outbox.push(output);
+                }
             }
         }
         while let Some(request) = shard.poll_io() {
@@ -270,13 +277,17 @@ impl Worker {
         let behind = store.is_behind();
         let uncommitted = store.uncommitted_bytes() > config.memory().uncommitted_bytes;
         meter.set_client_bytes(shard.client_bytes());
+        meter.set_full(shard.is_full());
+        // The front rings if it lowers the number from here on. It may have done so before.
+        let room_came = shard.is_full() && meter.unsent_bytes() < unsent_bytes + given_bytes;
+        let room_came = (room_came || shard.waits_for_answers()).then_some(now);
         if meter.set_holds(shard.is_full() || behind, behind || uncommitted) {
             self.parts.inbox.ring();
         }
         let settles = (self.retiring == Some(false)).then_some(now + SETTLE_EVERY);
         let store_work = store.wants_turn().then_some(now);
         let beacon = self.retiring.is_none().then_some(self.beacon_at);
-        let wakes = [settles, store_work, beacon, shard.next_wake().filter(|_| self.retiring.is_none())];
+        let wakes = [settles, store_work, room_came, beacon, shard.next_wake().filter(|_| self.retiring.is_none())];
         if let Some(at) = wakes.into_iter().flatten().min() {
             let soonest = if settles.is_some() { SETTLE_EVERY } else { Duration::from_millis(1) };
             io.set_timer(at.max(now + soonest), TURN);

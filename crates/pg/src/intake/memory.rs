@@ -38,7 +38,11 @@ pub(crate) type Shares = [usize; 3];
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     bytes: usize,
-    /// Part of it that operations which have started have taken.
+    /// Answers that the network has not taken yet, in bytes, by the driver's last look.
+    unsent: usize,
+    /// Answers given since then, in bytes.
+    leaving: usize,
+    /// Part of `bytes` that operations which have started have taken.
     taken: Shares,
     /// Groups with operations that cannot start for want of memory.
     waiting: BTreeSet<PgId>,
@@ -72,12 +76,41 @@ impl Held {
         self.taken[share as usize] -= bytes;
     }
 
-    /// Returns true if an operation may start that will take more, if all may hold `limit`. Operations that have not
-    /// started leave half of it to the ones that have, and one may always start.
+    /// Notes that an answer of so many bytes was given.
+    pub fn answered(&mut self, bytes: usize) {
+        self.leaving += bytes;
+    }
+
+    /// Sets the bytes of answers that the network has not taken yet. `leaving`: bytes of those that it was not given.
+    pub fn set_unsent(&mut self, bytes: usize, leaving: usize) {
+        let before = self.answers();
+        (self.unsent, self.leaving) = (bytes, leaving);
+        self.has_come |= bytes + leaving < before;
+    }
+
+    /// Returns the bytes of answers that have not left.
+    pub fn answers(&self) -> usize {
+        self.unsent + self.leaving
+    }
+
+    /// Returns the bytes of answers that the network had not taken by the driver's last look.
+    pub fn unsent(&self) -> usize {
+        self.unsent
+    }
+
+    /// Returns true if operations wait for what answers hold that were given since [`Held::set_unsent`].
+    pub fn waits_for_look(&self) -> bool {
+        self.leaving > 0 && !self.waiting.is_empty()
+    }
+
+    /// Returns true if an operation may start that will take more, if all may hold `limit`, together with answers that
+    /// have not left. Operations that have not started leave half of it to the ones that have and to answers, so one
+    /// may always start if answers leave room.
     pub fn may_start(&self, share: MemoryShare, limit: usize) -> bool {
         let taken = self.taken[share as usize];
+        let answers = self.answers();
         match share {
-            MemoryShare::Clients => self.bytes < limit || taken < limit / 2,
+            MemoryShare::Clients => self.bytes + answers < limit || taken + answers < limit / 2,
             MemoryShare::Copies | MemoryShare::Osds => taken < limit / 4,
         }
     }
@@ -124,8 +157,6 @@ pub(crate) enum Sent {
 #[derive(Default)]
 pub(crate) struct Intake {
     waiting: VecDeque<(SessionId, Sent)>,
-    /// Answers that the network has not taken yet.
-    pub unsent_bytes: usize,
 }
 
 impl Intake {
@@ -182,6 +213,39 @@ mod tests {
         held.put_back(MemoryShare::Clients, 20);
         assert!(held.may_start(MemoryShare::Clients, 100), "what has not started leaves half to what has");
         assert_eq!((held.take_waiting().len(), held.take_waiting().len(), held.bytes()), (1, 0, 110));
+    }
+
+    #[test]
+    fn operations_wait_for_answers_that_nobody_takes() {
+        let mut held = Held::default();
+        held.take(MemoryShare::Clients, 40);
+        held.set_unsent(60, 0);
+        assert!(!held.may_start(MemoryShare::Clients, 100) && held.may_start(MemoryShare::Osds, 100));
+        held.wait(PgId::new(1, 0));
+        assert!(held.take_waiting().is_empty());
+        held.set_unsent(59, 0);
+        assert!(held.may_start(MemoryShare::Clients, 100));
+        assert_eq!(held.take_waiting().len(), 1);
+    }
+
+    #[test]
+    fn an_answer_counts_from_when_it_is_given() {
+        let mut held = Held::default();
+        held.take(MemoryShare::Clients, 60);
+        held.put_back(MemoryShare::Clients, 60);
+        held.answered(60);
+        held.set_unsent(0, 60);
+        held.answered(40);
+        assert!(!held.may_start(MemoryShare::Clients, 100) && !held.waits_for_look());
+        held.take_waiting();
+        held.wait(PgId::new(1, 0));
+        assert!(held.waits_for_look());
+        held.set_unsent(100, 0);
+        assert!(!held.may_start(MemoryShare::Clients, 100) && !held.waits_for_look());
+        assert!(held.take_waiting().is_empty(), "the network has taken nothing");
+        held.set_unsent(0, 0);
+        assert!(held.may_start(MemoryShare::Clients, 100));
+        assert_eq!(held.take_waiting().len(), 1);
     }
 
     #[test]

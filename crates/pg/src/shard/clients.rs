@@ -146,8 +146,9 @@ impl Shard {
         while let Some(message) = self.host.maps.message_since(client.epoch) {
             let last = message.incrementals.last_key_value().map(|(e, _)| *e);
             client.epoch = last.unwrap_or(self.host.maps.epoch());
-            let envelope = message.seal(0, Target::default());
-            self.host.outbox.outputs.push(Output::ToClient { session, envelope });
+            let output = Output::ToClient { session, envelope: message.seal(0, Target::default()) };
+            self.host.shared.held.answered(output.answer_bytes());
+            self.host.outbox.outputs.push(output);
         }
     }
 }

@@ -30,6 +30,17 @@ pub(super) fn osd_of(session: SessionId) -> Option<OsdId> {
     i32::try_from(number).ok().map(OsdId)
 }
 
+impl Output {
+    /// Returns the bytes that an answer to a client holds until the network has taken it; 0 for all else, answers to
+    /// other OSDs included, which have memory of their own.
+    pub fn answer_bytes(&self) -> usize {
+        match self {
+            Output::ToClient { session, envelope } if !is_osds(*session) => envelope.front.len() + envelope.data.len(),
+            _ => 0,
+        }
+    }
+}
+
 impl Shard {
     /// Takes another OSD's question for an object, which it asks as a client does.
     pub(super) fn osd_asks(&mut self, from: OsdId, tid: u64, op: OsdOp, began: Duration) {
@@ -108,5 +119,18 @@ impl Shard {
     pub(super) fn copies_tick(&mut self) {
         let ended = self.host.shared.copies.tick(self.host.now);
         self.host.shared.coded_reads.done.extend(ended.into_iter().map(|(id, content)| (id, Ok(content))));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_to_osds_take_nothing_of_clients_memory() {
+        let envelope = Envelope { front: vec![0; 10].into(), data: vec![1; 200].into(), ..Envelope::default() };
+        let bytes = |session| Output::ToClient { session, envelope: envelope.clone() }.answer_bytes();
+        assert_eq!((bytes(SessionId(3)), bytes(session_of(OsdId(3)))), (210, 0));
+        assert_eq!(Output::ToOsd { osd: OsdId(3), envelope: envelope.clone() }.answer_bytes(), 0);
     }
 }

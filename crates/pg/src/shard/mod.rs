@@ -198,12 +198,27 @@ impl Shard {
     /// Sets the bytes of answers to clients that the network has not taken yet, to be told before a turn ends: they
     /// count as held.
     pub fn set_unsent_bytes(&mut self, bytes: usize) {
-        self.intake.unsent_bytes = if mutant::is(mutant::Mutant::UnsentUncounted) { 0 } else { bytes };
+        let bytes = if mutant::is(mutant::Mutant::UnsentUncounted) { 0 } else { bytes };
+        let leaving = self.host.outbox.outputs.iter().map(Output::answer_bytes).sum();
+        self.host.shared.held.set_unsent(bytes, leaving);
+    }
+
+    /// Tells whether operations, or what clients send, wait for what answers of this turn hold. The driver then has
+    /// another turn soon, for which it looks at what the network has taken.
+    pub fn waits_for_answers(&self) -> bool {
+        let held = &self.host.shared.held;
+        let is_full_by_them = !self.has_room() && self.client_bytes() + held.unsent() < self.host.limits.client_bytes;
+        held.waits_for_look() || is_full_by_them
     }
 
     /// Returns the bytes of answers that the network has not taken, as this shard counts them.
     pub fn unsent_bytes(&self) -> usize {
-        self.intake.unsent_bytes
+        self.host.shared.held.unsent()
+    }
+
+    /// Returns the bytes of answers that were given since [`Shard::set_unsent_bytes`].
+    pub fn leaving_bytes(&self) -> usize {
+        self.host.shared.held.answers() - self.host.shared.held.unsent()
     }
 
     /// Tells whether clients' requests hold as much as they may. The driver then reads nothing more from clients; what
@@ -213,7 +228,7 @@ impl Shard {
     }
 
     fn has_room(&self) -> bool {
-        self.client_bytes() + self.intake.unsent_bytes < self.host.limits.client_bytes
+        self.client_bytes() + self.host.shared.held.answers() < self.host.limits.client_bytes
     }
 
     /// Takes everything gathered so far, in order.

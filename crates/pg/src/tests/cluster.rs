@@ -778,6 +778,15 @@ impl Cluster {
         any
     }
 
+    /// Lets the network take an OSD's answers. Returns whether operations wait for that.
+    fn answers_leave(&mut self, osd: OsdId) -> bool {
+        let any = !self.stopped.contains(&osd) && self.node(osd).waits_for_answers();
+        if any {
+            self.turn(osd);
+        }
+        any
+    }
+
     /// Lets everything happen that may.
     pub fn settle(&mut self) {
         loop {
@@ -796,6 +805,7 @@ impl Cluster {
             for osd in 0..self.nodes.len() as i32 {
                 let osd = OsdId(osd);
                 any |= self.take_in(osd) || self.device(osd) || self.store_work(osd) || self.maps_go_on(osd);
+                any |= self.answers_leave(osd);
             }
             if !any {
                 break;

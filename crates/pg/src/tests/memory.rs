@@ -2,13 +2,14 @@
 
 use super::cluster::{Cluster, HASH, OBJECT, PG, POOL};
 use super::steps::Client;
-use crate::ClientRights;
 use crate::ops::Limits;
+use crate::{ClientRights, Output};
 use std::sync::Arc;
 use std::time::Duration;
 use types::{EntityName, Epoch, OsdId};
 use wire::basic::{Locator, NO_SHARD, SPgId};
 use wire::messages::{Op, OsdOp, Watch};
+use wire::msgr::SessionId;
 use wire::{EntityAddr, Message, Target};
 
 const A: OsdId = OsdId(0);
@@ -56,6 +57,70 @@ fn answers_that_the_network_has_not_taken_count() {
     cluster.settle();
     assert_eq!(cluster.answers.iter().map(|answer| answer.tid).collect::<Vec<_>>(), [1]);
     assert_eq!(cluster.content(A), "1,", "what a client sent that was gone before it began is forgotten");
+}
+
+#[test]
+fn reads_wait_for_answers_that_nobody_takes() {
+    let mut cluster = Cluster::new(3);
+    let session = cluster.connect(A);
+    cluster.ask(A, session, 1, Epoch(1), 0, Op::write(0, vec![b'x'; 8000]));
+    cluster.settle();
+    cluster.answers.clear();
+    let limit = Limits::default().client_bytes;
+    cluster.shard(A).set_unsent_bytes(limit - 1);
+    cluster.read(A, session, 2, Epoch(1));
+    cluster.settle();
+    assert!(cluster.answers.is_empty(), "it would bring another answer");
+    cluster.shard(A).set_unsent_bytes(limit / 2 - 1);
+    cluster.turn(A);
+    cluster.settle();
+    assert_eq!(cluster.answers.iter().map(|answer| answer.tid).collect::<Vec<_>>(), [2]);
+    assert_eq!(cluster.client_bytes(A), 0);
+}
+
+/// Answers of a turn hold memory before the driver has looked at the network. What waits for that keeps its order.
+#[test]
+fn what_waits_for_an_answer_of_its_turn_goes_on_in_the_order_in_which_it_came() {
+    let mut cluster = Cluster::new(3);
+    let session = cluster.connect(A);
+    let objects: [&[u8]; 4] = [b"d", b"c", b"b", b"a"];
+    for (tid, object) in (1..).zip(objects) {
+        cluster.ask_of(A, session, tid, Epoch(1), 0, (HASH, object), Op::write(0, vec![b'x'; 8000]));
+    }
+    cluster.settle();
+    // The leases that this brings last a while: reads that wait for leases go on by the order of objects.
+    cluster.ask_of(A, session, 9, Epoch(1), 0, (HASH, objects[0]), Op::read(0, 0));
+    cluster.settle();
+    assert_eq!(cluster.answers.last().map(|answer| answer.tid), Some(9));
+    cluster.answers.clear();
+    let limit = Limits::default().client_bytes;
+    cluster.shard(A).set_unsent_bytes(limit);
+    for (tid, object) in (5..).zip(objects) {
+        cluster.ask_of(A, session, tid, Epoch(1), 0, (HASH, object), Op::read(0, 0));
+    }
+    cluster.settle();
+    assert!(cluster.answers.is_empty());
+    cluster.shard(A).set_unsent_bytes(limit - 6000);
+    cluster.turn(A);
+    cluster.settle();
+    assert_eq!(cluster.answers.iter().map(|answer| answer.tid).collect::<Vec<_>>(), [5, 6, 7, 8]);
+}
+
+#[test]
+fn maps_that_a_client_is_sent_count_until_they_have_left() {
+    let mut cluster = Cluster::new(3);
+    cluster.change(|_| ());
+    cluster.update_all();
+    cluster.settle();
+    let (shard, session) = (cluster.shard(A), SessionId(99));
+    shard.client_opened(session, EntityName::client(5), EntityAddr::default(), 0, Arc::new(ClientRights::Everything));
+    shard.set_unsent_bytes(0);
+    shard.client_op(session, &sent_with(Epoch(1)).seal(1, Target::default()), Duration::ZERO).expect("well-formed");
+    let counted = shard.leaving_bytes();
+    let given: usize = shard.take_outputs().iter().map(Output::answer_bytes).sum();
+    assert!(given > 0 && counted == given, "{given} bytes of maps were given, {counted} are counted");
+    shard.set_unsent_bytes(7);
+    assert_eq!((shard.leaving_bytes(), shard.unsent_bytes()), (0, 7));
 }
 
 #[test]
@@ -141,7 +206,7 @@ fn what_is_computed_of_a_large_update_of_a_coded_object_counts_until_it_is_answe
 fn what_is_far_ahead_of_all_maps_is_not_kept() {
     let mut cluster = Cluster::new(3);
     let shard = cluster.shard(A);
-    let session = wire::msgr::SessionId(99);
+    let session = SessionId(99);
     shard.client_opened(session, EntityName::client(5), EntityAddr::default(), 0, Arc::new(ClientRights::Everything));
     let mut ask = |epoch| {
         let envelope = sent_with(epoch).seal(1, Target::default());

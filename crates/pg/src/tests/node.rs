@@ -229,6 +229,11 @@ impl Node {
         true
     }
 
+    /// Tells whether operations wait for what answers of the last turn hold.
+    pub fn waits_for_answers(&self) -> bool {
+        self.parts.iter().any(|part| part.shard.waits_for_answers())
+    }
+
     pub fn tick(&mut self, now: Duration) {
         for part in &mut self.parts {
             part.shard.set_time(now);
@@ -250,6 +255,8 @@ impl Node {
         let mut said = Vec::new();
         for (index, Part { shard, device, .. }) in self.parts.iter_mut().enumerate() {
             shard.set_time(now);
+            // The network takes all answers at once, but for those that a test counts.
+            shard.set_unsent_bytes(shard.unsent_bytes());
             shard.end_turn();
             while let Some(request) = shard.poll_io() {
                 device.submit(request);

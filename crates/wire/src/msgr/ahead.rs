@@ -1,4 +1,4 @@
-//! Encrypted messages of lossless sessions that their connections' transports have not taken yet.
+//! Encrypted messages that their connections' transports have not taken yet.
 
 use std::collections::BTreeMap;
 

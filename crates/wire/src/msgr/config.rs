@@ -80,10 +80,11 @@ pub struct Config {
     /// Data segments of a block or more are received as a store wants them: aligned in memory, and with the
     /// crc32c of each 4 KiB block. Who has no store spares itself that.
     pub block_crcs: bool,
-    /// Bytes of encrypted messages that a lossless session's connection has handed to its transport, and that the
-    /// transport has not taken yet, from which on further messages wait: such a message is in memory twice, because
-    /// the session may have to send it again. The driver says by [`crate::msgr::Messenger::taken`] what the transport
-    /// has taken. At least 1. `usize::MAX`: messages never wait, and the driver need not say it.
+    /// Bytes of encrypted messages that a connection has handed to its transport, and that the transport has not taken
+    /// yet, from which on further messages wait. An encrypted message is memory of its own: beside the message, where a
+    /// lossless session may have to send it again, and in place of bytes that others share, such as a cache. The driver
+    /// says by [`crate::msgr::Messenger::taken`] what the transport has taken. At least 1. `usize::MAX`: messages never
+    /// wait, and the driver need not say it.
     pub sealed_ahead_bytes: usize,
     /// Connections that others made and that have no session yet. Beyond it the oldest of the machine that has most of
     /// them is closed.

@@ -301,7 +301,9 @@ impl Messenger {
     pub fn close(&mut self, session: SessionId) {
         let Some(s) = self.sessions.get(&session) else { return };
         if let Some(conn) = s.conn() {
-            let last = self.flush(conn, usize::MAX);
+            // A lossy session's other end asks again for what does not leave, which nobody is to encrypt at once.
+            let ahead_max = if s.policy.lossy { self.config.sealed_ahead_bytes } else { usize::MAX };
+            let last = self.flush(conn, ahead_max);
             self.outputs.extend(last);
             self.drop_conn(conn);
         }
@@ -428,7 +430,7 @@ impl Messenger {
         {
             let (lossy, ack_seq) = (s.policy.lossy, s.in_seq);
             let framing = &mut connection.framing;
-            let is_held_twice = !lossy && framing.copies();
+            let copies = framing.copies();
             let mut ahead = self.ahead.of(conn);
             let told = s.out.send_while(lossy, |seq, envelope| {
                 if ahead >= ahead_max {
@@ -436,7 +438,7 @@ impl Messenger {
                 }
                 let header = MessageHeader { seq, ack_seq, flags: COMPLETE, header: envelope.header };
                 framing.put_message(&mut t, &header, envelope);
-                ahead += if is_held_twice { session::size(envelope) } else { 0 };
+                ahead += if copies { session::size(envelope) } else { 0 };
                 true
             });
             self.ahead.set(conn, ahead, s.out.has_unsent());
@@ -452,10 +454,17 @@ impl Messenger {
         (!data.is_empty()).then_some(Output::Transmit { conn, data })
     }
 
-    /// Encrypted bytes of lossless sessions that transports may not have taken: of each connection that has any, and
-    /// true where further messages wait for that.
+    /// Encrypted bytes that transports may not have taken: of each connection that has any, and true where further
+    /// messages wait for that.
     pub fn ahead(&self) -> impl Iterator<Item = (ConnId, usize, bool)> + '_ {
         self.ahead.iter()
+    }
+
+    /// Payload bytes of messages of lossy sessions that wait until transports take others.
+    pub fn waiting_bytes(&self) -> usize {
+        let full = self.ahead.iter().filter(|(_, _, is_full)| *is_full);
+        let sessions = full.filter_map(|(conn, ..)| self.sessions.get(&self.conns.get(&conn)?.session?));
+        sessions.filter(|s| s.policy.lossy).map(|s| s.out.bytes()).sum()
     }
 
     /// The transport has `left` bytes of a connection that it has not taken. Messages that wait go on if there is room.

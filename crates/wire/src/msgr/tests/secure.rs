@@ -9,8 +9,8 @@ use crate::msgr::config::{Config, Policy};
 use crate::msgr::frame::{MessageHeader, PREAMBLE_BYTES, Tag, Transmission};
 use crate::msgr::framing::{Framing, Secure};
 use crate::msgr::{
-    AuthAnswer, AuthStep, Identity, Keys, Open, Peer, RecordError, Records, Rights, SIGNATURE_BYTES, Seal, Sign,
-    TAG_BYTES,
+    AuthAnswer, AuthStep, Identity, Keys, Open, Peer, RecordError, Records, Rights, SIGNATURE_BYTES, Seal, SessionId,
+    Sign, TAG_BYTES,
 };
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
@@ -316,6 +316,11 @@ fn most_ahead(net: &mut Network, policy: Policy, bytes: usize) -> (usize, usize)
     let (now, addrs) = (net.now, "v2:10.0.0.2:6800/5".parse().unwrap());
     let session = net.messenger(0).connect(EntityName::osd(OsdId(1)), &addrs, policy, now);
     net.settle();
+    most_ahead_in(net, session, bytes)
+}
+
+/// [`most_ahead`] in a session of node 0 with node 1.
+fn most_ahead_in(net: &mut Network, session: SessionId, bytes: usize) -> (usize, usize) {
     let before = net.nodes[1].received.len();
     (0..10).for_each(|number| net.messenger(0).send(session, message(number, 100, bytes)));
     let (mut most, mut rounds) = (0, 0);
@@ -360,6 +365,50 @@ fn messages_that_are_kept_are_encrypted_when_the_transport_has_room() {
     // A driver that does not say what the transport takes gets all of it.
     let (most, rounds) = most_ahead(&mut two_osds_ahead(3, osd(), usize::MAX), Policy::LOSSLESS_PEER, MIB);
     assert!(most > 10 * MIB && rounds == 0, "{most} bytes at once, {rounds} rounds");
+}
+
+/// An OSD, node 0, that encrypts as its transports have room, and its client.
+fn osd_and_client_ahead() -> Network {
+    let mut net = Network::new(3);
+    net.add(Config { sealed_ahead_bytes: 256 << 10, ..Config::osd(OsdId(0), OSD.parse().unwrap(), 1) });
+    net.add(Config::client(AuthName::new(EntityType::CLIENT, "x"), 2));
+    net.nodes[0].authority = authority(party(EntityType::OSD, "0"));
+    net.nodes[1].authority = authority(party(EntityType::CLIENT, "x"));
+    dial(&mut net);
+    net
+}
+
+#[test]
+fn a_client_whose_session_is_closed_is_sent_no_more_than_the_transport_has_room_for() {
+    let mut net = osd_and_client_ahead();
+    let session = net.session(0);
+    (0..10).for_each(|number| net.messenger(0).send(session, message(number, 100, MIB)));
+    net.messenger(0).close(session);
+    net.settle();
+    assert_eq!(net.nodes[1].received.len(), 1);
+}
+
+/// An answer may share bytes with a cache; encrypted, it is memory of its own.
+#[test]
+fn answers_to_clients_are_encrypted_when_the_transport_has_room() {
+    let mut net = osd_and_client_ahead();
+    let session = net.session(0);
+    let (most, rounds) = most_ahead_in(&mut net, session, MIB);
+    assert!(most < MIB + (64 << 10) && rounds == 9, "{most} bytes at once, {rounds} rounds");
+    let conn = net.messenger(0).connection_of(session).expect("it stands");
+    net.messenger(0).taken(conn, 0);
+    assert_eq!((net.messenger(0).ahead().count(), net.messenger(0).waiting_bytes()), (0, 0));
+    (0..4).for_each(|number| net.messenger(0).send(session, message(number, 100, MIB)));
+    net.settle();
+    assert_eq!(net.nodes[1].received.len(), 11, "the others wait");
+    assert_eq!(net.messenger(0).waiting_bytes(), 3 * (MIB + 100));
+    net.messenger(0).taken(conn, 0);
+    net.settle();
+    assert_eq!((net.nodes[1].received.len(), net.messenger(0).waiting_bytes()), (12, 2 * (MIB + 100)));
+    // They go with their session.
+    net.cut(0);
+    net.settle();
+    assert_eq!((net.messenger(0).ahead().count(), net.messenger(0).waiting_bytes()), (0, 0));
 }
 
 #[test]
