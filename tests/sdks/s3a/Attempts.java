@@ -16,10 +16,11 @@ import org.apache.hadoop.mapreduce.lib.output.TextOutputFormat;
 import org.apache.hadoop.mapreduce.task.JobContextImpl;
 import org.apache.hadoop.mapreduce.task.TaskAttemptContextImpl;
 
-/** A job whose tasks are done by attempts that may end at any step, as in a process that is killed there. */
+/** A job whose tasks are done by attempts that may end at any step, as one that is killed there does. */
 final class Attempts {
     private final Configuration conf;
     private final Path output;
+    private final String name;
     private final JobID id;
     private final JobContext context;
     private final OutputCommitter committer;
@@ -27,6 +28,7 @@ final class Attempts {
     Attempts(Configuration conf, Path output, String name) throws Exception {
         this.conf = conf;
         this.output = output;
+        this.name = name;
         id = new JobID(name, 1);
         conf.setInt("mapreduce.job.application.attempt.id", 1);
         conf.set("mapreduce.output.fileoutputformat.outputdir", output.toString());
@@ -41,6 +43,11 @@ final class Attempts {
         own.set("mapreduce.task.id", attemptId.getTaskID().toString());
         own.set("mapreduce.job.id", id.toString());
         return new TaskAttemptContextImpl(own, attemptId);
+    }
+
+    /** The name by which another process may join. */
+    String name() {
+        return name;
     }
 
     void setUp() throws Exception {

@@ -1,3 +1,4 @@
+import java.lang.management.ManagementFactory;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
@@ -52,6 +53,8 @@ final class Jobs {
         conf.set("fs.s3a.committer.name", committer);
         conf.set("fs.s3a.committer.staging.tmp.path", "file://" + Report.environment("SDK_FOLDER") + "/staging");
         conf.set("mapreduce.framework.name", "local");
+        // Names of files then have the number of their task alone, and an attempt's file may replace another's.
+        conf.setBoolean("fs.s3a.committer.staging.unique-filenames", false);
         conf.setInt("mapreduce.local.map.tasks.maximum", 3);
         conf.setInt("mapreduce.local.reduce.tasks.maximum", 2);
         return conf;
@@ -131,11 +134,9 @@ final class Jobs {
         return names;
     }
 
-    /** A job of ten tasks, whose attempts this program drives as the framework would. */
+    /** A job whose attempts this program drives as the framework would. Settings are names and values in turn. */
     private Attempts begin(Path output, String... more) throws Exception {
         Configuration conf = configuration();
-        // Names of files then have the number of their task alone, so an attempt's file may replace another's.
-        conf.setBoolean("fs.s3a.committer.staging.unique-filenames", false);
         for (int i = 0; i < more.length; i += 2) {
             conf.set(more[i], more[i + 1]);
         }
@@ -144,11 +145,36 @@ final class Jobs {
         return attempts;
     }
 
+    /** Is an attempt in a process of its own, which writes its rows, says that, and goes on until it is killed. */
+    static void beKilled(String committer, String output, String job, int task, int rows) throws Exception {
+        try (S3AFileSystem fs = Settings.fileSystem()) {
+            Attempts attempts = new Attempts(new Jobs(fs, committer).configuration(), new Path(output), job);
+            attempts.attempt(task, 0).write(rows);
+            System.out.println("written");
+            Thread.sleep(600_000);
+        }
+    }
+
+    /** Starts attempt 0 of a task as a process, and kills it amid its output. */
+    private void kill(Path output, Attempts job, int task, int rows) throws Exception {
+        List<String> words = new ArrayList<>(List.of(ProcessHandle.current().info().command().orElseThrow()));
+        words.addAll(ManagementFactory.getRuntimeMXBean().getInputArguments());
+        words.addAll(List.of("-cp", System.getProperty("java.class.path"), "Main", committer, output.toString(),
+            job.name(), "" + task, "" + rows));
+        Process process = new ProcessBuilder(words).redirectError(ProcessBuilder.Redirect.INHERIT).start();
+        try {
+            Report.same(process.inputReader().readLine(), "written", "what an attempt says");
+        } finally {
+            process.destroyForcibly().waitFor();
+        }
+        Report.same(process.exitValue(), 128 + 9, "the status of an attempt that is killed");
+    }
+
     private String deaths() throws Exception {
         Path output = path("deaths");
         Attempts job = begin(output);
-        // An attempt is killed amid its output, another after it, and a third after it was committed, unheard.
-        job.attempt(1, 0).write(ROWS * 9 / 10);
+        // A process is killed amid an attempt's output. Others end after the output, and after an unheard commit.
+        kill(output, job, 1, ROWS * 9 / 10);
         job.attempt(2, 0).write(ROWS).close();
         job.attempt(3, 0).write(ROWS - 1).close().commit();
         Attempts.Attempt slow = job.attempt(4, 0).write(ROWS / 2);
@@ -165,7 +191,7 @@ final class Jobs {
             String text = new String(Files.read(fs, new Path(output, name)), StandardCharsets.UTF_8);
             Report.check(text.equals(Attempts.rows(task, 1, ROWS)), "other rows of task " + task);
         }
-        return TASKS + " tasks, three attempts killed, a slower one aborted; " + TASKS * ROWS + " rows are right";
+        return TASKS + " tasks, an attempt killed, two not heard of, a slower one aborted; " + TASKS * ROWS + " rows are right";
     }
 
     /** How many files of tasks a folder has, without those below. */

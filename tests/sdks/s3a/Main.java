@@ -6,6 +6,10 @@ final class Main {
     }
 
     public static void main(String[] args) throws Exception {
+        if (args.length > 0) {
+            Jobs.beKilled(args[0], args[1], args[2], Integer.parseInt(args[3]), Integer.parseInt(args[4]));
+            return;
+        }
         Report report = new Report();
         try (S3AFileSystem fs = Settings.fileSystem()) {
             Settings.client(fs).createBucket(request -> request.bucket(Settings.BUCKET));
