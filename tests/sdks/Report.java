@@ -1,4 +1,5 @@
 import java.util.Arrays;
+import java.util.Objects;
 import java.util.Random;
 
 /** Runs the parts of a program and prints a line for each. */
@@ -36,7 +37,7 @@ final class Report {
     }
 
     static void same(Object found, Object expected, String of) {
-        check(found.equals(expected), of + ": " + found + ", not " + expected);
+        check(Objects.equals(found, expected), of + ": " + found + ", not " + expected);
     }
 
     static void sameBytes(byte[] found, byte[] expected, String of) {

@@ -45,7 +45,10 @@ func (d *desk) transfers() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%d bytes in %d parts, a stream, both read", len(body), aws.ToInt32(head.PartsCount)), nil
+	if parts := aws.ToInt32(head.PartsCount); int(parts) != (len(body)+partBytes-1)/partBytes {
+		return "", fmt.Errorf("%d parts", parts)
+	}
+	return fmt.Sprintf("%d bytes in %d parts, a stream, both read", len(body), *head.PartsCount), nil
 }
 
 func (d *desk) uploads() (string, error) {

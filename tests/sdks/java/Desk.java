@@ -1,5 +1,7 @@
 import java.net.URI;
 import java.time.Duration;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
 import software.amazon.awssdk.core.ResponseBytes;
 import software.amazon.awssdk.core.sync.RequestBody;
 import software.amazon.awssdk.services.s3.S3AsyncClient;
@@ -34,6 +36,11 @@ final class Desk implements AutoCloseable {
 
     void put(String key, byte[] bytes) {
         sync.putObject(request -> request.bucket(BUCKET).key(key), RequestBody.fromBytes(bytes));
+    }
+
+    /** What a request answers. Errors: as the request's, and `TimeoutException` after two minutes. */
+    static <T> T answerOf(CompletableFuture<T> request) throws Exception {
+        return request.get(2, TimeUnit.MINUTES);
     }
 
     @Override

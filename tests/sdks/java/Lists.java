@@ -28,8 +28,11 @@ final class Lists {
     }
 
     private String pages() throws Exception {
-        java.util.stream.IntStream.range(0, KEYS).mapToObj(i -> desk.async.putObject(put -> put.bucket(Desk.BUCKET)
-            .key(key(i)), AsyncRequestBody.fromString(key(i)))).toList().forEach(put -> put.join());
+        var puts = java.util.stream.IntStream.range(0, KEYS).mapToObj(i -> desk.async.putObject(put -> put
+            .bucket(Desk.BUCKET).key(key(i)), AsyncRequestBody.fromString(key(i)))).toList();
+        for (var put : puts) {
+            Desk.answerOf(put);
+        }
         List<String> found = new ArrayList<>();
         int pages = 0;
         for (ListObjectsV2Response page : desk.sync.listObjectsV2Paginator(list -> list.bucket(Desk.BUCKET)

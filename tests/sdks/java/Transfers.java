@@ -42,28 +42,28 @@ final class Transfers {
             for (ChecksumAlgorithm algorithm : List.of(ChecksumAlgorithm.CRC32, ChecksumAlgorithm.CRC64_NVME,
                     ChecksumAlgorithm.SHA256)) {
                 String key = name + "/large by " + algorithm;
-                manager.uploadFile(upload -> upload.source(source).putObjectRequest(put -> put.bucket(Desk.BUCKET)
-                    .key(key).checksumAlgorithm(algorithm))).completionFuture().join();
+                Desk.answerOf(manager.uploadFile(upload -> upload.source(source).putObjectRequest(put -> put
+                    .bucket(Desk.BUCKET).key(key).checksumAlgorithm(algorithm))).completionFuture());
                 HeadObjectResponse head = desk.sync.headObject(request -> request.bucket(Desk.BUCKET).key(key)
                     .checksumMode(ChecksumMode.ENABLED).partNumber(1));
                 Report.check(head.partsCount() != null && head.partsCount() > 1, key + " has not several parts");
                 Files.deleteIfExists(target);
-                manager.downloadFile(download -> download.destination(target).getObjectRequest(get -> get
-                    .bucket(Desk.BUCKET).key(key))).completionFuture().join();
+                Desk.answerOf(manager.downloadFile(download -> download.destination(target).getObjectRequest(get -> get
+                    .bucket(Desk.BUCKET).key(key))).completionFuture());
                 Report.sameBytes(Files.readAllBytes(target), bytes, key);
             }
             String streamed = name + "/streamed", copied = name + "/copied";
-            manager.upload(upload -> upload.putObjectRequest(put -> put.bucket(Desk.BUCKET).key(streamed))
+            Desk.answerOf(manager.upload(upload -> upload.putObjectRequest(put -> put.bucket(Desk.BUCKET).key(streamed))
                 .requestBody(AsyncRequestBody.fromInputStream(settings -> settings.inputStream(
-                new java.io.ByteArrayInputStream(bytes)).executor(pool)))).completionFuture().join();
+                new java.io.ByteArrayInputStream(bytes)).executor(pool)))).completionFuture());
             Report.sameBytes(desk.get(streamed), bytes, "a stream");
-            manager.copy(copy -> copy.copyObjectRequest(request -> request.sourceBucket(Desk.BUCKET)
-                .sourceKey(streamed).destinationBucket(Desk.BUCKET).destinationKey(copied))).completionFuture().join();
+            Desk.answerOf(manager.copy(copy -> copy.copyObjectRequest(request -> request.sourceBucket(Desk.BUCKET)
+                .sourceKey(streamed).destinationBucket(Desk.BUCKET).destinationKey(copied))).completionFuture());
             Report.sameBytes(desk.get(copied), bytes, "a copy");
             FileDownload begun = manager.downloadFile(download -> download.destination(target)
                 .getObjectRequest(get -> get.bucket(Desk.BUCKET).key(copied)));
             ResumableFileDownload paused = begun.pause();
-            manager.resumeDownloadFile(paused).completionFuture().join();
+            Desk.answerOf(manager.resumeDownloadFile(paused).completionFuture());
             Report.sameBytes(Files.readAllBytes(target), bytes, "a download that was paused");
         } finally {
             pool.shutdown();
@@ -79,12 +79,13 @@ final class Transfers {
             Files.write(file, Report.noise(i * 1000, i));
         }
         try (S3TransferManager manager = S3TransferManager.builder().s3Client(client).build()) {
-            var sent = manager.uploadDirectory(upload -> upload.source(source).bucket(Desk.BUCKET)
-                .s3Prefix(name + " files")).completionFuture().join();
+            var sent = Desk.answerOf(manager.uploadDirectory(upload -> upload.source(source).bucket(Desk.BUCKET)
+                .s3Prefix(name + " files")).completionFuture());
             Report.same(sent.failedTransfers(), List.of(), "files that were not sent");
-            var read = manager.downloadDirectory(download -> download.destination(target).bucket(Desk.BUCKET)
+            var read = Desk.answerOf(manager.downloadDirectory(download -> download.destination(target)
+                .bucket(Desk.BUCKET)
                 .listObjectsV2RequestTransformer(list -> list.prefix(name + " files/").maxKeys(20)))
-                .completionFuture().join();
+                .completionFuture());
             Report.same(read.failedTransfers(), List.of(), "files that were not read");
         }
         for (int i = 0; i < 50; i++) {

@@ -241,7 +241,7 @@ final class Files {
             in.seek(15 << 20);
             Throwable error = Report.refused(IOException.class, () -> "" + in.read());
             // The streams tell it by different errors. The gateway's is below each of them.
-            while (error != null && !(error instanceof S3Exception) && !(error instanceof RemoteFileChangedException)) {
+            while (error != null && !(error instanceof S3Exception || error instanceof RemoteFileChangedException)) {
                 error = error.getCause();
             }
             Report.check(error instanceof RemoteFileChangedException
@@ -312,7 +312,7 @@ final class Files {
             write(own, file, bytes);
         }
         Report.sameBytes(read(fs, file), bytes, "what the master key has sealed");
-        return "5 MiB and, in parts with checksums, 16 MiB by SSE-C, written, renamed, read, not read without the key; by SSE-S3";
+        return "5 MiB and, in parts with checksums, 16 MiB by SSE-C, renamed, not read without the key; by SSE-S3";
     }
 
     private String conditions() throws Exception {
@@ -327,7 +327,8 @@ final class Files {
         String etag = ((org.apache.hadoop.fs.EtagSource) fs.getFileStatus(file)).getEtag();
         create(file, "fs.option.create.conditional.overwrite.etag", etag, second);
         Report.sameBytes(read(fs, file), second, "what replaces it by its ETag");
-        Report.refused(IOException.class, () -> create(file, "fs.option.create.conditional.overwrite.etag", etag, first));
+        Report.refused(IOException.class, () -> create(file, "fs.option.create.conditional.overwrite.etag", etag,
+            first));
         Report.sameBytes(read(fs, file), second, "what an older ETag does not replace");
         Report.refused(FileAlreadyExistsException.class, () -> {
             fs.create(file, false).close();

@@ -191,7 +191,8 @@ final class Jobs {
             String text = new String(Files.read(fs, new Path(output, name)), StandardCharsets.UTF_8);
             Report.check(text.equals(Attempts.rows(task, 1, ROWS)), "other rows of task " + task);
         }
-        return TASKS + " tasks, an attempt killed, two not heard of, a slower one aborted; " + TASKS * ROWS + " rows are right";
+        return TASKS + " tasks, one attempt killed, two not heard of, a slower one aborted; " + TASKS * ROWS
+            + " rows are right";
     }
 
     /** How many files of tasks a folder has, without those below. */
