@@ -125,7 +125,7 @@ class Cluster:
             self.said("down", "--dir", self.dir)
 
     def environment(self, kit):
-        """What a program is told: where the gateway is, the keys, a bucket of its own and a folder for its files."""
+        """Tells a program where the gateway is, the keys, a bucket of its own and a folder for its files."""
         scratch = self.folder / f"{kit}-files"
         scratch.mkdir()
         clean = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
@@ -135,7 +135,7 @@ class Cluster:
                 "HOME": str(scratch)}
 
     def differences(self):
-        """What the gateway's own check has to say about all buckets, or nothing."""
+        """Goes through all buckets by the gateway's own check. Returns all it says if something differs."""
         done = subprocess.run([self.nacre, "s3", "bucket", "check", "--dir", self.dir], capture_output=True, text=True,
                               timeout=300)
         counts = [int(count) for count in re.findall(r" (\d+) entries were wrong", done.stdout)]

@@ -39,6 +39,7 @@ final class Singles {
         report.part("streams", this::streams);
         report.part("asynchronous puts and reads", () -> together(desk.async));
         report.part("puts and reads by the common runtime", () -> together(desk.crt));
+        report.part("checksums of reads by the common runtime", this::runtimeChecksums);
         report.part("conditions", this::conditions);
         report.part("ranges, metadata, tags and copies", this::details);
         report.part("addresses that are signed", this::presigned);
@@ -104,8 +105,18 @@ final class Singles {
         }
         ExecutionException absent = Report.refused(ExecutionException.class, () -> "" + Desk.answerOf(client.getObject(
             get -> get.bucket(Desk.BUCKET).key("not there"), AsyncResponseTransformer.toBytes())));
-        Report.check(absent.getCause() instanceof NoSuchKeyException, "an absent key: " + absent.getCause());
+        // The common runtime asks for the head first, whose answer has no body, and so no code.
+        Report.check(absent.getCause() instanceof S3Exception error && error.statusCode() == 404
+            && (client == desk.crt || error instanceof NoSuchKeyException), "an absent key: " + absent.getCause());
         return "60 at once, written and read";
+    }
+
+    /** The common runtime asks for checksums by {@code enabled}, where others write {@code ENABLED}. */
+    private String runtimeChecksums() throws Exception {
+        var head = desk.crt.headObject(request -> request.bucket(Desk.BUCKET).key("by default")
+            .checksumMode("enabled"));
+        Report.check(Desk.answerOf(head).checksumCRC32() != null, "a head has no CRC32");
+        return "told for 'enabled', too";
     }
 
     private String conditions() throws Exception {
@@ -137,11 +148,11 @@ final class Singles {
         byte[] bytes = Report.noise(100_000, 4);
         String key = "details/ä +%2F&?=\t.txt";
         desk.sync.putObject(put -> put.bucket(Desk.BUCKET).key(key).contentType("text/x").cacheControl("no-store")
-            .metadata(Map.of("one", "1", "two words", "a  b")).tagging("a=b&c=d%20e"), RequestBody.fromBytes(bytes));
+            .metadata(Map.of("one", "1", "two-words", "a b")).tagging("a=b&c=d%20e"), RequestBody.fromBytes(bytes));
         var some = desk.sync.getObjectAsBytes(get -> get.bucket(Desk.BUCKET).key(key).range("bytes=100-199"));
         Report.sameBytes(some.asByteArray(), Arrays.copyOfRange(bytes, 100, 200), "a range");
         Report.same(some.response().contentRange(), "bytes 100-199/100000", "its place");
-        Report.same(some.response().metadata(), Map.of("one", "1", "two words", "a  b"), "metadata");
+        Report.same(some.response().metadata(), Map.of("one", "1", "two-words", "a b"), "metadata");
         Report.same(desk.sync.getObjectTagging(get -> get.bucket(Desk.BUCKET).key(key)).tagSet().size(), 2, "tags");
         desk.sync.copyObject(copy -> copy.sourceBucket(Desk.BUCKET).sourceKey(key).destinationBucket(Desk.BUCKET)
             .destinationKey("details/copy"));

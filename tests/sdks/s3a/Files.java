@@ -207,7 +207,7 @@ final class Files {
                 for (String policy : List.of("random", "vector", "sequential", "adaptive", "whole-file", "parquet")) {
                     vectors += reads(own, file, bytes, policy);
                 }
-                changeAmidReads(own, file, stream);
+                changeAmidReads(own, file, bytes, stream);
             }
         }
         return "3 kinds of streams, 6 policies with 20 reads each, " + vectors + " ranges in vectors; changes are seen";
@@ -233,19 +233,23 @@ final class Files {
         }
     }
 
-    /** Hadoop reads by If-Match, so it notices that a file has become another one, and mixes no bytes of both. */
-    private void changeAmidReads(S3AFileSystem own, Path file, String stream) throws Exception {
+    /** Hadoop reads by If-Match: it tells that a file has become another one, or has read ahead, and mixes no bytes. */
+    private void changeAmidReads(S3AFileSystem own, Path file, byte[] before, String stream) throws Exception {
+        int at = 15 << 20;
         try (FSDataInputStream in = own.open(file)) {
             in.read();
-            write(own, file, Report.noise(20 << 20, 21));
-            in.seek(15 << 20);
-            Throwable error = Report.refused(IOException.class, () -> "" + in.read());
+            write(own, file, Report.noise(before.length, 21));
+            in.seek(at);
+            Report.same(in.read(), before[at] & 0xff, stream + ": a byte of what was opened");
+            Report.check(!stream.equals("classic"), "a stream that does not read ahead has what is gone");
+        } catch (IOException refusal) {
             // The streams tell it by different errors. The gateway's is below each of them.
+            Throwable error = refusal;
             while (error != null && !(error instanceof S3Exception || error instanceof RemoteFileChangedException)) {
                 error = error.getCause();
             }
             Report.check(error instanceof RemoteFileChangedException
-                || error instanceof S3Exception answer && answer.statusCode() == 412, stream + ": " + error);
+                || error instanceof S3Exception answer && answer.statusCode() == 412, stream + ": " + refusal);
         }
     }
 
