@@ -6,6 +6,7 @@
 # make test-all   the same with more seeds, and with the tests that docs/testing.md says are only here
 # make test-guest only those in which Linux's own client, in a guest of QEMU, uses block images
 # make s3-tests  a folder of the public suite of S3 (SUITE=FOLDER) against a gateway; PYTHON has what the suite needs
+# make s3-sdks   Hadoop's S3A and the AWS SDKs for Java and Go against a gateway (FLAGS="--only s3a": one of them)
 # make endurance  clients with journals on a cluster that suffers, for HOURS=1 hours (FLAGS="--seed 7": a seed again)
 # make check      tidy, format, clippy and unit tests of the crates that have changed
 # make performance  measure this against a real Ceph on this machine with nacre bench; tables in docs/performance.md
@@ -38,7 +39,7 @@ endef
 T ?=
 HOURS ?= 1
 
-.PHONY: help build rust packages guest browser losses s3-clients up down test test-all test-guest s3-tests endurance check performance compare cost bench-store doc
+.PHONY: help build rust packages guest browser losses s3-clients up down test test-all test-guest s3-tests s3-sdks endurance check performance compare cost bench-store doc
 
 help:
 	@sed -n 's/^# \(make .*\)/\1/p' Makefile
@@ -97,6 +98,12 @@ SUITE ?= s3-tests
 PYTHON ?= python3
 s3-tests: build
 	tests/s3/run.py $(SUITE) --nacre $(NACRE) --python $(PYTHON) $(FLAGS)
+
+# Maven and Go bring what the programs need; versions and checksums are in tests/sdks.
+s3-sdks: build
+	$(call need,command -v mvn && command -v javac,maven default-jdk-headless)
+	@command -v go >/dev/null || { echo "go is missing: install Go 1.24 or newer"; exit 1; }
+	tests/sdks/run.py --nacre $(NACRE) $(FLAGS)
 
 endurance: packages losses build
 	tests/endurance/run.py --hours $(HOURS) --nacre $(NACRE) $(FLAGS)

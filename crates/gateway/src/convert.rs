@@ -5,7 +5,9 @@ use http::StatusCode;
 use s3::{ByteRange, ChecksumKind, Code, Conditions, Error, Head, RadosError, StoredChecksum};
 use s3rules::UnixMillis;
 use s3rules::website::check_redirect_location;
-use s3s::dto::{Checksum, ChecksumType, CommonPrefix, ETag, ETagCondition, Range, Timestamp, TimestampFormat};
+use s3s::dto::{
+    Checksum, ChecksumMode, ChecksumType, CommonPrefix, ETag, ETagCondition, Range, Timestamp, TimestampFormat,
+};
 use s3s::{S3Error, S3ErrorCode, S3Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -255,6 +257,11 @@ pub(crate) fn announced_checksum(
     algorithm.map(|name| Ok((checksum_kind(name)?, None))).transpose()
 }
 
+/// True for a read that asks for checksums. AWS's common runtime writes `enabled` where others write `ENABLED`.
+pub(crate) fn asks_for_checksums(mode: Option<&ChecksumMode>) -> bool {
+    mode.is_some_and(|mode| mode.as_str().eq_ignore_ascii_case(ChecksumMode::ENABLED))
+}
+
 /// A stored checksum as answers have it.
 pub(crate) fn checksum(stored: Option<&StoredChecksum>) -> Checksum {
     let mut checksum = Checksum::default();
@@ -329,6 +336,13 @@ mod tests {
         headers.insert("x-amz-checksum-crc32", "AAAAAA==".parse().unwrap());
         let found = announced_checksum(&headers, None).unwrap();
         assert_eq!(found, Some((ChecksumKind::Crc32, Some("AAAAAA==".into()))));
+    }
+
+    #[test]
+    fn checksums_are_asked_for_in_letters_of_either_case() {
+        let asks = |mode: &'static str| asks_for_checksums(Some(&ChecksumMode::from_static(mode)));
+        assert!(asks("ENABLED") && asks("enabled"));
+        assert!(!asks("DISABLED") && !asks("") && !asks_for_checksums(None));
     }
 
     #[test]

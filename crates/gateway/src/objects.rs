@@ -2,8 +2,8 @@
 
 use crate::asker::{Asked, Visit};
 use crate::convert::{
-    REDIRECT, ReadConditions, announced_checksum, checksum, conditions, etag, kept_headers, not_implemented, range,
-    ruled, seconds, time, told,
+    REDIRECT, ReadConditions, announced_checksum, asks_for_checksums, checksum, conditions, etag, kept_headers,
+    not_implemented, range, ruled, seconds, time, told,
 };
 use crate::encryption;
 use crate::link::Link;
@@ -220,7 +220,7 @@ impl Service {
         let (offset, length) = object.range;
         let content_range = wanted.map(|_| format!("bytes {offset}-{}/{}", offset + length - 1, head.size));
         // Clients compare checksums with all the bytes that they get.
-        let is_asked = input.checksum_mode.as_ref().is_some_and(|mode| mode.as_str() == ChecksumMode::ENABLED);
+        let is_asked = asks_for_checksums(input.checksum_mode.as_ref());
         let sums = match &part {
             Some(part) => checksum(part.checksum.as_ref().filter(|_| is_asked)),
             None => checksum(head.checksum.as_ref().filter(|_| is_asked && wanted.is_none())),
@@ -291,7 +291,7 @@ impl Service {
             if_unmodified_since: input.if_unmodified_since.as_ref(),
         };
         conditions.check(&head)?;
-        let is_asked = input.checksum_mode.as_ref().is_some_and(|mode| mode.as_str() == ChecksumMode::ENABLED);
+        let is_asked = asks_for_checksums(input.checksum_mode.as_ref());
         let of_part = part.as_ref().map(|part| part.checksum.as_ref());
         let sums = checksum(of_part.unwrap_or(head.checksum.as_ref()).filter(|_| is_asked));
         let lock = Shown::of(&head);
