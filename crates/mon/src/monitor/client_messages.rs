@@ -7,7 +7,7 @@ use super::{Monitor, MonitorAction, Now};
 use crate::bounds::{COMMAND_INPUT_BYTES_MAX, COMMAND_WORDS_BYTES_MAX, NAME_BYTES_MAX, cut};
 use crate::commands;
 use std::collections::BTreeMap;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 use types::{Errno, PoolId};
 use wire::messages as msg;
 use wire::msgr::SessionId;
@@ -153,7 +153,8 @@ impl Monitor {
         let (from, global_seq, who) = (known.peer.name, known.peer.global_seq, Box::new(known.identity.clone()));
         let cmd = || request.cmd.iter().map(|command| commands::for_log(command)).collect::<Vec<_>>();
         debug!(%from, global_seq, tid, cmd = ?cmd(), leads = self.leads, "command");
-        let wrong_cluster = request.fsid != self.state.fsid;
+        let fsid = request.fsid;
+        let wrong_cluster = fsid != self.state.fsid;
         let too_large = is_too_large(&request.cmd, &request.input);
         let input = if too_large.is_some() { Default::default() } else { request.input.into_bytes() };
         let request = CommandRequest {
@@ -167,12 +168,17 @@ impl Monitor {
             answer: AnswerKind::Monitor,
         };
         if wrong_cluster {
-            return self.refuse(request, Errno::EPERM, "wrong fsid", out);
+            return self.refuse_of_other_cluster(request, fsid, out);
         }
         match too_large {
             Some(why) => self.refuse(request, Errno::E2BIG, why, out),
             None => self.command(now, request, out),
         }
+    }
+
+    fn refuse_of_other_cluster(&self, request: CommandRequest, fsid: types::Fsid, out: &mut Vec<MonitorAction>) {
+        warn!(from = %request.from, theirs = %fsid, ours = %self.state.fsid, "a command for another cluster is refused");
+        self.refuse(request, Errno::EPERM, "wrong fsid", out);
     }
 
     /// Handles a command to this monitor in person, or to it as the manager.
@@ -192,7 +198,7 @@ impl Monitor {
         let input = if too_large.is_some() { Default::default() } else { input.into_bytes() };
         let request = CommandRequest { session, tid, from, who, cmd, input, tell, answer };
         if wrong_cluster {
-            return self.refuse(request, Errno::EPERM, "wrong fsid", out);
+            return self.refuse_of_other_cluster(request, fsid, out);
         }
         match too_large {
             Some(why) => self.refuse(request, Errno::E2BIG, why, out),
