@@ -314,6 +314,11 @@ impl Link {
         (self.receiving.reserved_bytes(), found)
     }
 
+    /// True if a client's message waits for room.
+    pub fn waits_for_room(&self) -> bool {
+        self.receiving.is_waited_for()
+    }
+
     /// Bytes of messages to clients that the network has not taken yet, those included that wait to be encrypted.
     pub fn unsent_bytes(&mut self, io: &impl Io) -> usize {
         self.unsent_bytes = self.sending.look(io.now(), |conn| io.queued_bytes(conn)) + self.messenger.waiting_bytes();

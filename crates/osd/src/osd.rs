@@ -464,6 +464,11 @@ impl Running {
         over
     }
 
+    /// Tells whether something waits for memory that answers of the last turn hold, until the network has taken them.
+    fn waits_for_network(&self) -> bool {
+        self.shard.waits_for_answers() || self.shard.leaving_bytes() > 0 && self.public.waits_for_room()
+    }
+
     /// Tells whether the OSD handles no more messages.
     fn is_deaf(&self) -> bool {
         self.leaving.is_some_and(|leaving| leaving.is_settling())
@@ -766,7 +771,7 @@ impl<I: Io> Handler<I> for Osd {
             io.set_timer(now + SETTLE_EVERY, SETTLE);
         }
         let messengers = [run.public.messenger.next_wake(), run.cluster.messenger.next_wake()];
-        let work = (run.shard.store().wants_turn() || run.shard.waits_for_answers()).then_some(now);
+        let work = (run.shard.store().wants_turn() || run.waits_for_network()).then_some(now);
         let wakes = messengers.into_iter().chain([
             Some(beacon_at),
             run.shard.next_wake(),
@@ -787,7 +792,7 @@ impl<I: Io> Handler<I> for Osd {
 
     fn heeds_sent(&self) -> bool {
         match &self.stage {
-            Stage::Running(run) => run.public.heeds_sent() || run.cluster.heeds_sent() || run.shard.waits_for_answers(),
+            Stage::Running(run) => run.public.heeds_sent() || run.cluster.heeds_sent() || run.waits_for_network(),
             Stage::Opening(_) | Stage::Open(_) | Stage::Ended => true,
         }
     }

@@ -56,6 +56,11 @@ impl Default for Receiving {
 }
 
 impl Receiving {
+    /// True if a message waits for room.
+    pub fn is_waited_for(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// Tells how far a connection has come: `message` is the number and size of the message that is being received, if
     /// one is. Returns true if more may be received. If not, [`Receiving::set_room`] tells when it may.
     pub fn goes_on(&mut self, conn: ConnId, message: Option<(u64, usize)>, now: Duration) -> bool {
