@@ -146,7 +146,7 @@ pub fn translate(name: &str, text: &str, clusters: Vec<Cluster>) -> Result<Trans
     plan.pools = pools(cluster, &plan)?;
     let configuration = CONFIGURATION.into_iter().find_map(|key| cluster[key].as_str().map(str::to_owned));
     if let (true, Some(path)) = (plan.clusters.is_empty(), &configuration) {
-        let cluster = Cluster { name: "ceph".into(), engine: Engine::Ceph, configuration: path.clone(), s3: None };
+        let cluster = Cluster::new("ceph", Engine::Ceph, path.clone());
         plan.clusters.push(cluster);
     }
     plan.check()?;

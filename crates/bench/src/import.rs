@@ -95,7 +95,7 @@ pub fn run(name: &str, cluster: &str, engine: Engine, sources: &[Source]) -> Res
         version: PLAN_VERSION,
         name: name.into(),
         seed: 0,
-        clusters: vec![Cluster { name: cluster.into(), engine, configuration: "unknown".into(), s3: None }],
+        clusters: vec![Cluster::new(cluster, engine, "unknown")],
         pools: vec![Pool { name: POOL.into(), redundancy: None, pg_count: None }],
         workloads,
         iterations: iterations.values().copied().max().unwrap_or(1),

@@ -83,6 +83,13 @@ pub struct Cluster {
     pub s3: Option<S3Gateway>,
 }
 
+impl Cluster {
+    /// A cluster without a gateway.
+    pub fn new(name: impl Into<String>, engine: Engine, configuration: impl Into<String>) -> Cluster {
+        Cluster { name: name.into(), engine, configuration: configuration.into(), s3: None }
+    }
+}
+
 /// An S3 gateway in front of a cluster: Nacre's, `radosgw`, or any other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

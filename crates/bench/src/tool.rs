@@ -30,6 +30,14 @@ pub enum Tool {
     FioRbd,
 }
 
+/// A tool that is not this program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForeignTool {
+    RadosBench,
+    FioRados,
+    FioRbd,
+}
+
 /// Results of a tool for one workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolOutcome {
@@ -71,7 +79,17 @@ impl Tool {
 
     /// True if this program makes the load.
     pub fn is_own(&self) -> bool {
-        matches!(self, Tool::Nacre | Tool::NacreRbd | Tool::NacreS3)
+        self.foreign().is_none()
+    }
+
+    /// The tool, if it is not this program.
+    pub fn foreign(&self) -> Option<ForeignTool> {
+        match self {
+            Tool::Nacre | Tool::NacreRbd | Tool::NacreS3 => None,
+            Tool::RadosBench => Some(ForeignTool::RadosBench),
+            Tool::FioRados => Some(ForeignTool::FioRados),
+            Tool::FioRbd => Some(ForeignTool::FioRbd),
+        }
     }
 
     /// True if the load is on images.

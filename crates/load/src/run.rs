@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use bench::plan::{self, Engine, Plan, Redundancy, Workload};
 use bench::report::{End, Row, RunResult, WorkloadHops};
-use bench::tool::Tool;
+use bench::tool::{ForeignTool, Tool};
 use client::{Cluster, Config};
 use control::version::OWN_KEY;
 use serde_json::Value;
@@ -229,8 +229,7 @@ fn folder_of(cluster: &plan::Cluster) -> PathBuf {
 
 /// Finds if the daemons of the cluster with configuration `path` are Nacre's or Ceph's. `name` is for errors.
 pub async fn engine_of(name: &str, path: &str) -> Result<Engine, RunError> {
-    let of_plan =
-        plan::Cluster { name: name.to_owned(), engine: Engine::Ceph, configuration: path.to_owned(), s3: None };
+    let of_plan = plan::Cluster::new(name, Engine::Ceph, path);
     let connected = connect(&of_plan).await?;
     let facts = pools::json_command(&connected.cluster, serde_json::json!({"prefix": "mon metadata"})).await;
     let facts = facts.map_err(|source| RunError::Cluster { cluster: name.to_owned(), source })?;
@@ -442,8 +441,8 @@ impl Run<'_> {
             drain,
             processors: environment::processors(),
         };
-        if !workload.tool.is_own() {
-            let measured = self.by_tool(cluster, workload, iteration, &what, &runner.task.prefix.clone()).await;
+        if let Some(tool) = workload.tool.foreign() {
+            let measured = self.by_tool(tool, cluster, workload, iteration, &what, &runner.task.prefix.clone()).await;
             if let (IterationEnd::Complete, Some(row)) = (&measured, self.result.rows.last()) {
                 let measured_s = row.measured_s;
                 self.keep_hops(cluster, workload, iteration, measured_s).await;
@@ -553,6 +552,7 @@ impl Run<'_> {
     /// Runs a tool as the load. Adds its row.
     async fn by_tool(
         &mut self,
+        tool: ForeignTool,
         cluster: usize,
         workload: &Workload,
         iteration: u32,
@@ -562,6 +562,7 @@ impl Run<'_> {
         let connected = &self.clusters[cluster];
         let pool_is_kept = self.result.plan.pool(&workload.pool).is_some_and(|pool| pool.to_make().is_none());
         let run = ToolRun {
+            tool,
             workload,
             config: &connected.config,
             configuration: &connected.plan.configuration,

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use bench::plan::{Group, Stop, Workload};
-use bench::tool::{Tool, ToolOutcome, read_fio, read_rados_bench};
+use bench::tool::{ForeignTool, Tool, ToolOutcome, read_fio, read_rados_bench};
 use bytes::Bytes;
 use client::{Cluster, Config};
 use tokio::process::Command;
@@ -40,6 +40,8 @@ struct RbdError {
 
 /// A run of one workload on one cluster, by a tool.
 pub struct ToolRun<'a> {
+    /// The workload's tool.
+    pub tool: ForeignTool,
     pub workload: &'a Workload,
     pub config: &'a Config,
     /// Path of the cluster's configuration.
@@ -138,7 +140,7 @@ impl ToolRun<'_> {
         let Stop::DurationS(seconds) = self.workload.stop else {
             unreachable!("a checked plan gives tools a duration")
         };
-        if self.workload.tool == Tool::FioRbd {
+        if self.tool == ForeignTool::FioRbd {
             let group = self.group();
             let size = group.objects.saturating_mul(group.object_bytes);
             let [size, object_size] = [size, group.object_bytes].map(|bytes| format!("{bytes}B"));
@@ -161,9 +163,9 @@ impl ToolRun<'_> {
         *spent = before.zip(Children::read()).map(|(before, after)| after.since(before));
         meter.boundary(1).await;
         meter.settle().await;
-        let outcome = match self.workload.tool {
-            Tool::FioRados | Tool::FioRbd => read_fio(&output, self.reads()),
-            Tool::RadosBench | Tool::Nacre | Tool::NacreRbd | Tool::NacreS3 => read_rados_bench(&output),
+        let outcome = match self.tool {
+            ForeignTool::FioRados | ForeignTool::FioRbd => read_fio(&output, self.reads()),
+            ForeignTool::RadosBench => read_rados_bench(&output),
         };
         outcome.map_err(|e| IterationEnd::Failed(format!("{}: {e}", self.workload.tool.name())))
     }
@@ -186,13 +188,13 @@ impl ToolRun<'_> {
         let (program, arguments) = self.arguments(part);
         let mut command = Command::new(program);
         command.args(arguments).env_remove("CEPH_ARGS").env_remove("CEPH_CONF").kill_on_drop(true);
-        if self.workload.tool == Tool::FioRbd {
+        if self.tool == ForeignTool::FioRbd {
             // The engine `rbd` takes no path of a configuration.
             command.env("CEPH_CONF", self.configuration);
         }
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let child = command.spawn().map_err(|e| failed(format!("{program} cannot be started: {e}")))?;
-        if let (Some(pid), Tool::RadosBench) = (child.id(), self.workload.tool) {
+        if let (Some(pid), ForeignTool::RadosBench) = (child.id(), self.tool) {
             self.written.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(written_by(pid));
         }
         let begun = Instant::now();
@@ -227,9 +229,9 @@ impl ToolRun<'_> {
 
     /// The program and its arguments.
     fn arguments(&self, part: Part) -> (&'static str, Vec<String>) {
-        match self.workload.tool {
-            Tool::FioRados | Tool::FioRbd => ("fio", self.fio(part)),
-            Tool::RadosBench | Tool::Nacre | Tool::NacreRbd | Tool::NacreS3 => ("rados", self.rados_bench(part)),
+        match self.tool {
+            ForeignTool::FioRados | ForeignTool::FioRbd => ("fio", self.fio(part)),
+            ForeignTool::RadosBench => ("rados", self.rados_bench(part)),
         }
     }
 
@@ -284,9 +286,9 @@ impl ToolRun<'_> {
         };
         let size = group.objects.saturating_mul(group.object_bytes);
         // The engine comes first: fio knows an engine's own options only after it.
-        let mut arguments: Vec<String> = match self.workload.tool {
-            Tool::FioRbd => vec!["--ioengine=rbd".into(), format!("--rbdname={}", self.name)],
-            _ => vec![
+        let mut arguments: Vec<String> = match self.tool {
+            ForeignTool::FioRbd => vec!["--ioengine=rbd".into(), format!("--rbdname={}", self.name)],
+            ForeignTool::FioRados | ForeignTool::RadosBench => vec![
                 "--ioengine=rados".into(),
                 format!("--conf={}", self.configuration),
                 format!("--nrfiles={}", group.objects),
@@ -353,12 +355,12 @@ impl ToolRun<'_> {
 
     /// Removes the tool's objects, also those of a killed tool. Errors: the reason why some remain.
     async fn remove(&self) -> Result<(), String> {
-        if self.workload.tool == Tool::FioRbd {
+        if self.tool == ForeignTool::FioRbd {
             return self.remove_image().await;
         }
         let pool = self.cluster.pool(&self.workload.pool).await.map_err(|e| e.to_string())?;
         let mut names: Vec<Bytes> = Vec::new();
-        if self.workload.tool == Tool::FioRados {
+        if self.tool == ForeignTool::FioRados {
             names.extend((0..self.group().objects).map(|number| format!("{}.0.{number}", self.name).into()));
         } else {
             names.extend(self.run_names().map(Bytes::from));

@@ -10,13 +10,9 @@ use gateway::{DATA_POOL, Link, META_POOL, beating};
 use s3::{RadosError, Settings, Store};
 use std::sync::Arc;
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 /// A name for a session that no other has.
 fn session_name() -> Result<String> {
-    Ok(hex(&random_bytes::<8>()?))
+    Ok(format!("{:016x}", u64::from_le_bytes(random_bytes()?)))
 }
 
 /// Makes the pools of the gateway that do not exist.

@@ -7,6 +7,7 @@ use md5::Md5;
 use serde::{Deserialize, Serialize};
 use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
+use stdx::hex;
 use types::base64;
 
 /// An additional checksum of S3.
@@ -98,15 +99,6 @@ impl Digests {
         });
         (self.md5.finalize().into(), additional)
     }
-}
-
-/// Hexadecimal digits, in lower case.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        write!(text, "{byte:02x}").expect("a string takes everything");
-        text
-    })
 }
 
 /// The ETag of an object of parts: the MD5 of their MD5s, and their number. `None` if an ETag is no MD5.

@@ -2,7 +2,7 @@
 
 use crate::body::{Body, ByteRange, Chunks};
 use crate::conditions::{Conditions, no_such_key};
-use crate::digest::{ChecksumKind, Digests, hex};
+use crate::digest::{ChecksumKind, Digests};
 use crate::error::{Code, Error};
 use crate::names;
 use crate::present::{FoundVersion, Present};
@@ -21,6 +21,7 @@ use s3rules::quota::{Usage, UsageChange};
 use s3rules::tagging::TagSet;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use stdx::hex;
 
 /// Longest key, in bytes.
 pub const KEY_MAX_BYTES: usize = 1024;

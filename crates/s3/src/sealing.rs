@@ -16,6 +16,7 @@ use bytes::Bytes;
 use md5::{Digest as _, Md5};
 use std::fmt;
 use std::sync::Arc;
+use stdx::hex;
 use types::base64;
 use zeroize::Zeroizing;
 
@@ -142,7 +143,7 @@ impl MasterKeys {
         let mut id = [0; 8];
         fill_random(&mut id);
         let key = Zeroizing::new(base64::encode(Secret::random().0.as_slice()));
-        Zeroizing::new(format!("{} {}\n", crate::digest::hex(&id), *key))
+        Zeroizing::new(format!("{} {}\n", hex(&id), *key))
     }
 
     /// True without a key: nothing can be sealed for clients that bring none.
@@ -524,14 +525,14 @@ mod tests {
         let secret = Secret::from_slice(&[0x42; 32]).expect("a key");
         let key = DataKey { secret, chunk: 4 };
         let sealed = key.row(2, "s.1").seal(1, b"abcdef");
-        assert_eq!(crate::digest::hex(&sealed), GOLDEN_ROW);
+        assert_eq!(hex(&sealed), GOLDEN_ROW);
         let wrapped = sealing_key(&Secret::from_slice(&[1; 32]).expect("a key"), &[2; 32], NAME);
         let mut bytes = [0x42; 32];
         let tag = wrapped.seal_in_place_separate_tag(nonce(0, 0), Aad::empty(), &mut bytes).expect("sealed");
         let sealed = [&bytes[..], tag.as_ref()].concat();
-        assert_eq!(crate::digest::hex(&sealed), GOLDEN_KEY);
+        assert_eq!(hex(&sealed), GOLDEN_KEY);
         let proof = hmac::sign(&key.proof_key(), &facts(6, &Layout::Whole, b""));
-        assert_eq!(crate::digest::hex(proof.as_ref()), GOLDEN_PROOF);
+        assert_eq!(hex(proof.as_ref()), GOLDEN_PROOF);
     }
 
     const GOLDEN_ROW: &str = "40acdd7415b4176a60f7ff3ee25ce1f2ed2243a344a1cb17642395e10a6fa75d5e496a163999";

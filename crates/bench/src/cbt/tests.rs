@@ -105,7 +105,7 @@ fn lists_multiply() {
 
 #[test]
 fn clusters_that_are_named_go_before_the_files_own() {
-    let ours = Cluster { name: "n".into(), engine: Engine::Nacre, configuration: "n/ceph.conf".into(), s3: None };
+    let ours = Cluster::new("n", Engine::Nacre, "n/ceph.conf");
     assert_eq!(translate("t", FILE, vec![ours.clone()]).unwrap().plan.clusters, [ours]);
     let own = &translate("t", FILE, vec![]).unwrap().plan.clusters;
     assert_eq!((own[0].engine, own[0].configuration.as_str()), (Engine::Ceph, "/etc/ceph/ceph.conf"));
@@ -121,7 +121,7 @@ fn options_without_effect_are_told() {
     // The file's configuration has an effect unless other clusters are named.
     let conf_file = "cluster.conf_file".to_owned();
     assert!(!told.contains(&conf_file), "{told:?}");
-    let other = Cluster { name: "n".into(), engine: Engine::Nacre, configuration: "n/ceph.conf".into(), s3: None };
+    let other = Cluster::new("n", Engine::Nacre, "n/ceph.conf");
     assert!(translate("t", FILE, vec![other]).unwrap().without_effect.contains(&conf_file));
 }
 

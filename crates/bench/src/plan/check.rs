@@ -101,8 +101,9 @@ impl Plan {
                 return refuse(format!("{path}.pool"), format!("no pool {:?} in pools", workload.pool));
             }
             workload.check(&path)?;
-            self.check_gateways(workload, &path)?;
+            self.check_bucket(workload, &path)?;
         }
+        self.check_gateways()?;
         within("iterations".into(), u64::from(self.iterations), 1..=1000, "")?;
         if !(0.5..=0.999).contains(&self.confidence) {
             return refuse("confidence", format!("{} is not within 0.5 to 0.999", self.confidence));
@@ -115,11 +116,11 @@ impl Plan {
 }
 
 impl Plan {
-    /// Checks the gateways and the bucket of a workload, if it is one of S3.
-    fn check_gateways(&self, workload: &Workload, path: &str) -> Result<(), PlanError> {
-        if workload.tool != Tool::NacreS3 {
+    /// Checks the gateways, if a workload is one of S3.
+    fn check_gateways(&self) -> Result<(), PlanError> {
+        let Some(workload) = self.workloads.iter().find(|workload| workload.tool == Tool::NacreS3) else {
             return Ok(());
-        }
+        };
         for (index, cluster) in self.clusters.iter().enumerate() {
             let field = format!("clusters[{index}].s3");
             let Some(gateway) = &cluster.s3 else {
@@ -132,6 +133,14 @@ impl Plan {
             if gateway.region.is_empty() || !gateway.region.chars().all(is_plain) {
                 return refuse(format!("{field}.region"), format!("{:?} is no region", gateway.region));
             }
+        }
+        Ok(())
+    }
+
+    /// Checks the bucket of a workload, if it is one of S3.
+    fn check_bucket(&self, workload: &Workload, path: &str) -> Result<(), PlanError> {
+        if workload.tool != Tool::NacreS3 {
+            return Ok(());
         }
         if self.pool(&workload.pool).is_some_and(|bucket| bucket.to_make().is_some()) {
             let reason = format!("{:?} is a bucket, for which the gateway chooses redundancy", workload.pool);

@@ -204,7 +204,7 @@ mod tests {
     use crate::plan::Engine;
 
     fn clusters() -> Vec<Cluster> {
-        vec![Cluster { name: "c".into(), engine: Engine::Ceph, configuration: "ceph.conf".into(), s3: None }]
+        vec![Cluster::new("c", Engine::Ceph, "ceph.conf")]
     }
 
     #[test]

@@ -528,7 +528,7 @@ mod tests {
 
     #[test]
     fn plans_of_tests_can_be_run() {
-        let cluster = plan::Cluster { name: "c".into(), engine: Engine::Ceph, configuration: "x".into(), s3: None };
+        let cluster = plan::Cluster::new("c", Engine::Ceph, "x");
         let made = |options: &RebuildOptions| plan_of(cluster.clone(), options, 1000);
         let plan = made(&options(&[false, true, true]));
         plan.check().unwrap();

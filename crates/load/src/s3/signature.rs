@@ -1,9 +1,9 @@
 //! Signatures of version 4, in headers. Paths and queries must have nothing that takes escaping.
 
-use std::fmt::Write;
 use std::time::SystemTime;
 
 use aws_lc_rs::{digest, hmac};
+use stdx::hex;
 
 /// Word in place of a body's hash, where the body is not signed.
 pub const UNSIGNED_PAYLOAD: &str = "UNSIGNED-PAYLOAD";
@@ -74,13 +74,6 @@ impl Signer {
 
 fn sha256(bytes: &[u8]) -> Vec<u8> {
     digest::digest(&digest::SHA256, bytes).as_ref().to_vec()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// A time as `YYYYMMDDTHHMMSSZ`.

@@ -60,12 +60,7 @@ pub fn read(path: &Path) -> Result<PlanFile> {
 
 /// A cluster in place of those that are known later.
 fn any_cluster() -> bench::plan::Cluster {
-    bench::plan::Cluster {
-        name: "any".into(),
-        engine: bench::plan::Engine::Ceph,
-        configuration: "any".into(),
-        s3: None,
-    }
+    bench::plan::Cluster::new("any", bench::plan::Engine::Ceph, "any")
 }
 
 #[cfg(test)]

@@ -147,7 +147,7 @@ fn configuration(path: &Path) -> Result<PathBuf> {
 pub async fn cluster(name: &str, configuration: &Path) -> Result<Cluster> {
     let path = configuration.display().to_string();
     let engine = load::engine_of(name, &path).await?;
-    Ok(Cluster { name: name.to_owned(), engine, configuration: path, s3: None })
+    Ok(Cluster::new(name, engine, path))
 }
 
 /// Changes of a plan by flags.
@@ -302,7 +302,7 @@ mod tests {
     fn plan(args: &[&str]) -> Plan {
         let command = Cli::try_parse_from([&["nacre", "bench", "run"], args].concat()).unwrap().command;
         let Command::Bench(Bench::Run(run)) = command else { panic!("{command:?}") };
-        let cluster = Cluster { name: "c".into(), engine: Engine::Nacre, configuration: "x".into(), s3: None };
+        let cluster = Cluster::new("c", Engine::Nacre, "x");
         let plan = from_flags(&run.load, &run.times, vec![cluster], 1, None);
         plan.check().unwrap_or_else(|e| panic!("{args:?}: {e}"));
         plan
@@ -367,7 +367,7 @@ mod tests {
         let scaled = |plan: &str, data: &str| {
             let command = ["nacre", "bench", "run", plan, "--data", data];
             let Command::Bench(Bench::Run(run)) = Cli::try_parse_from(command).unwrap().command else { panic!() };
-            let cluster = Cluster { name: "c".into(), engine: Engine::Nacre, configuration: "x".into(), s3: None };
+            let cluster = Cluster::new("c", Engine::Nacre, "x");
             let template = bench::plan::Template::shipped(plan).unwrap();
             let mut plan = template.plan(Scale::Laptop, vec![cluster]).unwrap();
             adapt(&mut plan, &run).unwrap();

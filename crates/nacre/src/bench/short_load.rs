@@ -139,7 +139,7 @@ mod tests {
     use bench::plan::{Cluster, Engine};
 
     fn made() -> Plan {
-        let cluster = Cluster { name: "cluster".into(), engine: Engine::Ceph, configuration: "c".into(), s3: None };
+        let cluster = Cluster::new("cluster", Engine::Ceph, "c");
         plan(cluster, 3, 4.0)
     }
 
