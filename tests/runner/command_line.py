@@ -20,7 +20,7 @@ from .steps import Steps
 from .tidy import check as tidy
 
 DESCRIPTION = """Checks and tests this repository. Without flags: all that 'make test' promises. Every test runs in a
-process of its own; whole clusters run two at a time, or alone where they measure time."""
+process of its own; whole clusters run three at a time, or alone where they measure time."""
 
 # For how long simulated clusters run under fresh seeds.
 FRESH_SEEDS_S = 120
@@ -29,6 +29,8 @@ FRESH_SEEDS_WHOLE_S = 600
 ALL_KINDS_FROM = 30_000_000_000
 # One commit has so many seeds, more than it ever runs.
 SEEDS_OF_A_COMMIT = 10_000
+# Whole clusters that run beside each other: two leave processors idle while both wait for something.
+CLUSTERS_AT_A_TIME = 3
 # Numbers of commits, of which a tree's name gives one: seldom do two commits have the same seeds.
 COMMITS = 200_000_000
 
@@ -157,8 +159,8 @@ class Run:
         chosen.sort(key=lambda test: not self.plan.takes_long(test))
         alone = [test for test in chosen if self.plan.runs_alone(test)]
         beside = [test for test in chosen if not self.plan.runs_alone(test)]
-        says = f"{len(beside)} whole clusters two at a time, {len(alone)} alone"
-        self.tests_step("clusters", says, [(beside, 2), (alone, 1)])
+        says = f"{len(beside)} whole clusters {CLUSTERS_AT_A_TIME} at a time, {len(alone)} alone"
+        self.tests_step("clusters", says, [(beside, CLUSTERS_AT_A_TIME), (alone, 1)])
 
     def fuzz_seed(self):
         """Seed of the fuzzer of ports and of property tests: each commit has its own, so that two runs do the same."""

@@ -209,7 +209,7 @@ fn ceph_s_tools_are_load_on_nacre() {
     };
     refused(&["--tool", "rados-bench", "--rate", "5"], "has no open loop");
     refused(&["--tool", "rados-bench", "--mode", "randwrite"], "never at random");
-    refused(&["--tool", "dd"], "none of nacre, nacre-rbd, rados-bench, fio-rados, fio-rbd");
+    refused(&["--tool", "dd"], "none of nacre, nacre-rbd, nacre-s3, rados-bench, fio-rados, fio-rbd");
     let mut without = Command::new(binary());
     without.args(["bench", "run", "--cluster", &at, "--tool", "fio-rados"]).env("PATH", "/nowhere");
     let said = run(without, LIMIT).failure();
