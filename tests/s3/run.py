@@ -25,8 +25,9 @@ LEFT_OUT = "not bucket_logging and not cloud_transition and not cloud_restore an
 FILES = ["test_s3.py", "test_headers.py"]
 # Seconds that lifecycle rules take for a day, as the suite expects it.
 DAY_S = 10
+TENANT = "testx"
 # Users that the suite wants, by the section of its configuration; those of `iam` have to be there to start it.
-USERS = {"s3 main": "main", "s3 alt": "alt", "s3 tenant": "other", "iam": "iam", "iam root": "iamroot",
+USERS = {"s3 main": "main", "s3 alt": "alt", "s3 tenant": "tenanted", "iam": "iam", "iam root": "iamroot",
          "iam alt root": "iamaltroot"}
 
 
@@ -44,14 +45,16 @@ def configuration(args, conf, port):
     for section, uid in USERS.items():
         access, secret = "AK" + secrets.token_hex(9).upper(), secrets.token_hex(20)
         email, name = f"{uid}@s3.test", f"The user {uid}"
+        tenant = ["--tenant", TENANT] if section == "s3 tenant" else []
         nacre(args, "s3", "user", "add", uid, "--display-name", name, "--email", email, "--access-key", access,
-              "--secret-key", secret, "--conf", conf)
-        lines += [f"[{section}]", f"user_id = {uid}", f"display_name = {name}", f"email = {email}",
+              "--secret-key", secret, "--conf", conf, *tenant)
+        whole = f"{TENANT}${uid}" if tenant else uid
+        lines += [f"[{section}]", f"user_id = {whole}", f"display_name = {name}", f"email = {email}",
                   f"access_key = {access}", f"secret_key = {secret}"]
         if section == "s3 main":
             lines += ["api_name = default", f"lc_debug_interval = {DAY_S}"]
-        if section == "s3 tenant":
-            lines.append("tenant =")
+        if tenant:
+            lines.append(f"tenant = {TENANT}")
     return "\n".join(lines) + "\n"
 
 

@@ -94,13 +94,22 @@ impl Asked<'_> {
         }
     }
 
-    /// Values of condition keys.
-    pub fn context(&self, identity: &Identity, settings: &BucketSettings) -> Context {
+    /// Values of condition keys. `tenant`: the bucket's.
+    pub fn context(&self, identity: &Identity, settings: &BucketSettings, tenant: &str) -> Context {
         let now = now();
         let query = self.query();
         let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let asker = match identity {
+            Identity::User(user) => user.tenant.as_str(),
+            Identity::Anonymous => "",
+        };
+        // The source of a copy is in the tenant of the one who asks, which policies of other tenants have to see.
+        let judged = |name: &http::HeaderName, value: String| match name.as_str() {
+            "x-amz-copy-source" if asker != tenant => format!("{asker}:{}", value.trim_start_matches('/')),
+            _ => value,
+        };
         let headers: Vec<_> =
-            self.headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect();
+            self.headers.iter().map(|(name, value)| (name.as_str().to_owned(), judged(name, text(value)))).collect();
         // Tags that cannot be read are refused where they are to be stored.
         let in_header = self.header("x-amz-tagging").and_then(|tags| TagSet::from_header(tags).ok());
         Context::of(&RequestFacts {
@@ -117,7 +126,7 @@ impl Asked<'_> {
             bucket_tags: settings.tags.as_ref(),
             lock: None,
             location_constraint: None,
-            bucket_tenant: None,
+            bucket_tenant: Some(tenant),
         })
     }
 }
@@ -128,8 +137,8 @@ pub(crate) fn identity_of(user: Option<&User>) -> Identity {
         None => Identity::Anonymous,
         Some(user) => Identity::User(UserIdentity {
             account: user.uid.clone(),
-            tenant: String::new(),
-            name: user.uid.clone(),
+            tenant: s3::user_parts(&user.uid).0.to_owned(),
+            name: s3::user_parts(&user.uid).1.to_owned(),
             root: true,
             operator: false,
         }),
@@ -176,7 +185,7 @@ impl Visit {
     ) -> Visit {
         let identity = identity_of(user.as_deref());
         let context = match policy.is_some() || !user_policies.is_empty() {
-            true => asked.context(&identity, &settings),
+            true => asked.context(&identity, &settings, s3::bucket_parts(&bucket.name).0),
             false => Context::default(),
         };
         let acl = settings.acl.clone().unwrap_or_else(|| private(&bucket.owner));
@@ -185,9 +194,10 @@ impl Visit {
     }
 
     fn resource(&self, action: Action, key: Option<&str>) -> ResourceArn {
+        let (tenant, bucket) = s3::bucket_parts(&self.bucket.name);
         match (action.target(), key) {
-            (ActionTarget::Object, Some(key)) => ResourceArn::object("", &self.bucket.name, key),
-            _ => ResourceArn::bucket("", &self.bucket.name),
+            (ActionTarget::Object, Some(key)) => ResourceArn::object(tenant, bucket, key),
+            _ => ResourceArn::bucket(tenant, bucket),
         }
     }
 
@@ -243,7 +253,8 @@ impl Visit {
 
     /// The answer to an action on an object that is not there: `AccessDenied` for one who may not know so.
     pub fn absent(&self, action: Action, key: &str) -> S3Error {
-        let bucket = ResourceArn::bucket("", &self.bucket.name);
+        let (tenant, bucket) = s3::bucket_parts(&self.bucket.name);
+        let bucket = ResourceArn::bucket(tenant, bucket);
         let absent = |request: &AccessRequest<'_>| judge_absent(request, &bucket, key);
         match self.outcome(self.with_request((action, Some(key)), (None, &self.context), absent)) {
             Ok(()) => {
@@ -345,9 +356,18 @@ mod tests {
     /// `own`: statements of policies of the user.
     fn visit_by(
         who: Option<&str>,
-        (settings, own): (BucketSettings, &[&str]),
+        judged_by: (BucketSettings, &[&str]),
         uri: &str,
         headers: &[(&'static str, &str)],
+    ) -> Visit {
+        visit_to(who, bucket(), judged_by, (uri, headers))
+    }
+
+    fn visit_to(
+        who: Option<&str>,
+        bucket: Arc<Bucket>,
+        (settings, own): (BucketSettings, &[&str]),
+        (uri, headers): (&str, &[(&'static str, &str)]),
     ) -> Visit {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
@@ -364,16 +384,54 @@ mod tests {
             form_signature: None,
             direction: Direction::Read,
         };
+        let tenant = s3::bucket_parts(&bucket.name).0;
         let policy = settings
             .policy
             .as_ref()
-            .map(|policy| Arc::new(Policy::parse(&policy.text, PolicyKind::Bucket, "").expect("a policy")));
+            .map(|policy| Arc::new(Policy::parse(&policy.text, PolicyKind::Bucket, tenant).expect("a policy")));
         let of_user = |statement: &&str| {
             let text = format!(r#"{{"Version":"2012-10-17","Statement":[{statement}]}}"#);
-            Policy::parse(&text, PolicyKind::User, "").expect("a policy")
+            let tenant = who.map_or("", |uid| s3::user_parts(uid).0);
+            Policy::parse(&text, PolicyKind::User, tenant).expect("a policy")
         };
         let own = Arc::new(own.iter().map(of_user).collect());
-        Visit::new(&asked, who.map(user), (bucket(), Arc::new(settings)), (policy, own))
+        Visit::new(&asked, who.map(user), (bucket, Arc::new(settings)), (policy, own))
+    }
+
+    /// A policy speaks of the bucket of its own tenant, and of users by tenant and name.
+    #[test]
+    fn tenants_are_told_apart() {
+        let of_acme = |name: &str| Bucket { name: name.into(), owner: "acme$ann".into(), ..(*bucket()).clone() };
+        let may = |who, bucket: Bucket, settings: BucketSettings, own: &[&str]| {
+            let visit = visit_to(who, Arc::new(bucket), (settings, own), ("/things/k", &[]));
+            visit.may(Action::PutObject, Some("k")).is_ok()
+        };
+        let allow = |principal: &str| {
+            with_policy(&format!(
+                r#"{{"Effect":"Allow","Principal":{{"AWS":"{principal}"}},"Action":"s3:*",
+                "Resource":"arn:aws:s3:::things/*"}}"#
+            ))
+        };
+        for (who, principal, allowed) in [
+            ("zeta$bob", "arn:aws:iam::zeta:user/bob", true),
+            ("bob", "arn:aws:iam::zeta:user/bob", false),
+            ("zeta$bob", "arn:aws:iam:::user/bob", false),
+            ("bob", "arn:aws:iam:::user/bob", true),
+            ("zeta$bob", "arn:aws:iam::zeta:root", true),
+            ("acme$bob", "arn:aws:iam::zeta:root", false),
+            ("ann", "arn:aws:iam::acme:user/ann", false),
+        ] {
+            let settings = allow(principal);
+            assert_eq!(may(Some(who), of_acme("acme:things"), settings, &[]), allowed, "{who} {principal}");
+        }
+        assert!(may(Some("acme$ann"), of_acme("acme:things"), BucketSettings::default(), &[]));
+        assert!(!may(Some("ann"), of_acme("acme:things"), BucketSettings::default(), &[]));
+        // A user's policy without a tenant is about the user's own.
+        const DENY: &str = r#"{"Effect":"Deny","Action":"s3:*","Resource":"arn:aws:s3:::things/*"}"#;
+        assert!(!may(Some("acme$ann"), of_acme("acme:things"), BucketSettings::default(), &[DENY]));
+        let of_zeta = allow("arn:aws:iam::acme:user/ann");
+        let elsewhere = Bucket { owner: "zeta$bob".into(), ..of_acme("zeta:things") };
+        assert!(may(Some("acme$ann"), elsewhere, of_zeta, &[DENY]));
     }
 
     fn with_policy(statements: &str) -> BucketSettings {

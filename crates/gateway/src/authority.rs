@@ -2,12 +2,14 @@
 
 use crate::asker::{Asked, Visit, identity_of, list_user};
 use crate::convert::{Gateway, ruled, told};
-use crate::notes::{note_bucket_owner, note_requester};
+use crate::notes::{note_bucket, note_requester};
 use crate::rates::{Limited, Meter, Rates, direction};
-use http::Method;
+use http::header::AUTHORIZATION;
+use http::{HeaderMap, Method, Uri};
 use s3::{Bucket, BucketSettings, User};
 use s3rules::access::{AccessRequest, judge};
 use s3rules::acl::{Acl, AclDraft, AclHeaders, AclUser, GranteeName};
+use s3rules::percent_decode;
 use s3rules::policy::{Action, Policy, PolicyKind, ResourceArn};
 use s3rules::rate::Direction;
 use s3s::auth::{Credentials, S3Auth, SecretKey};
@@ -45,6 +47,31 @@ pub(crate) struct Authority {
 
 fn denied(why: &str) -> S3Error {
     S3Error::with_message(S3ErrorCode::AccessDenied, why.to_owned())
+}
+
+/// The name of the bucket that a user, or nobody, calls so.
+pub(crate) fn bucket_name(user: Option<&User>, called: &str) -> String {
+    s3::bucket_called(called, user.map_or("", |user| s3::user_parts(&user.uid).0))
+}
+
+/// The access key whose signature the wire layer will check, which looks for signatures in this order.
+fn claimed_key(headers: &HeaderMap, uri: &Uri) -> Option<String> {
+    let pairs = uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
+    let pairs: Vec<(String, String)> =
+        pairs.filter_map(|(name, value)| Some((percent_decode(name)?, percent_decode(value)?))).collect();
+    let of = |wanted: &str| pairs.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
+    let header = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if of("Signature").is_some() {
+        return of("AWSAccessKeyId").map(str::to_owned);
+    }
+    if let Some(rest) = header.strip_prefix("AWS ") {
+        return rest.split_once(':').map(|(key, _)| key.to_owned());
+    }
+    let credential = match of("X-Amz-Signature") {
+        Some(_) => of("X-Amz-Credential")?,
+        None => header.split_once("Credential=")?.1,
+    };
+    credential.split_once('/').map(|(key, _)| key.to_owned())
 }
 
 /// Locks something that is remembered, and forgets all of it if it is too much.
@@ -107,6 +134,13 @@ impl Authority {
         self.rates.take(limits.into_iter().collect(), direction(method)).map(drop)
     }
 
+    /// The tenant of the user whose access key a request names; empty without one. Nobody has proven to have the key.
+    pub async fn claimed_tenant(&self, headers: &HeaderMap, uri: &Uri) -> String {
+        let Some(key) = claimed_key(headers, uri) else { return String::new() };
+        let user = self.look_up(&key).await.map(|(_, user)| user);
+        user.map_or_else(|_| String::new(), |user| s3::user_parts(&user.uid).0.to_owned())
+    }
+
     /// A request to a bucket, which counts for rate limits. Errors: `NoSuchBucket`, `AccessDenied` for suspended users,
     /// `SlowDown`.
     pub async fn visit<'a>(&self, asked: impl Into<Asked<'a>>, bucket: &str) -> S3Result<Visit> {
@@ -129,8 +163,9 @@ impl Authority {
     pub async fn visit_source<'a>(&self, asked: impl Into<Asked<'a>>, bucket: &str) -> S3Result<Visit> {
         let asked = asked.into();
         let user = self.asker(asked.credentials).await?;
-        let (bucket, settings) = self.gateway.bucket_and_settings(bucket).await.map_err(told)?;
-        note_bucket_owner(&bucket.owner);
+        let name = bucket_name(user.as_deref(), bucket);
+        let (bucket, settings) = self.gateway.bucket_and_settings(&name).await.map_err(told)?;
+        note_bucket(&bucket);
         let policy = self.policy(&bucket, &settings)?;
         let user_policies = self.policies_of(user.as_ref())?;
         Ok(Visit::new(&asked, user, (bucket, settings), (policy, user_policies)))
@@ -144,7 +179,8 @@ impl Authority {
         {
             return Ok(Some(policy.clone()));
         }
-        let policy = Policy::parse(&stored.text, PolicyKind::Bucket, "").map_err(|error| {
+        let tenant = s3::bucket_parts(&bucket.name).0;
+        let policy = Policy::parse(&stored.text, PolicyKind::Bucket, tenant).map_err(|error| {
             tracing::error!("the policy of bucket '{}' cannot be read: {error}", bucket.name);
             S3Error::with_message(S3ErrorCode::InternalError, "the bucket's policy cannot be read")
         })?;
@@ -162,7 +198,7 @@ impl Authority {
             return Ok(policies.clone());
         }
         let read = user.policies.iter().map(|(name, text)| {
-            Policy::parse(text, PolicyKind::User, "").map_err(|error| {
+            Policy::parse(text, PolicyKind::User, s3::user_parts(&user.uid).0).map_err(|error| {
                 tracing::error!("policy '{name}' of user '{}' cannot be read: {error}", user.uid);
                 S3Error::with_message(S3ErrorCode::InternalError, "a policy of the user cannot be read")
             })
@@ -185,7 +221,7 @@ impl Authority {
             return Ok(());
         }
         let identity = identity_of(Some(user));
-        let context = asked.into().context(&identity, &BucketSettings::default());
+        let context = asked.into().context(&identity, &BucketSettings::default(), s3::user_parts(&user.uid).0);
         let request = AccessRequest {
             identity: &identity,
             action,
@@ -287,5 +323,38 @@ pub(crate) struct Secrets(pub Arc<Authority>);
 impl S3Auth for Secrets {
     async fn get_secret_key(&self, access_key: &str) -> S3Result<SecretKey> {
         Ok(SecretKey::from(self.0.secret_of(access_key).await?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_key_of_a_request_is_that_of_its_signature() {
+        let key = |authorization: Option<&str>, uri: &str| {
+            let mut headers = HeaderMap::new();
+            if let Some(value) = authorization {
+                headers.insert(AUTHORIZATION, value.parse().expect("a value"));
+            }
+            claimed_key(&headers, &uri.parse().expect("an address"))
+        };
+        let in_header =
+            "AWS4-HMAC-SHA256 Credential=AK4/20261129/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=a";
+        for (authorization, uri, expected) in [
+            (Some(in_header), "/b/k", Some("AK4")),
+            (Some("AWS AK2:c2ln"), "/b/k", Some("AK2")),
+            (None, "/b/k?X-Amz-Credential=AKQ%2F20261129%2Fx&X-Amz-Signature=a", Some("AKQ")),
+            (Some(in_header), "/b/k?X-Amz-Credential=AKQ%2Fx&X-Amz-Signature=a", Some("AKQ")),
+            (None, "/b/k?AWSAccessKeyId=AKP&Signature=a%3D&Expires=1", Some("AKP")),
+            // Nothing is signed, so the request is anonymous.
+            (None, "/b/k?X-Amz-Credential=AKQ%2Fx", None),
+            (None, "/b/k?AWSAccessKeyId=AKP", None),
+            (None, "/b/k?x-amz-credential=AKQ/x&x-amz-signature=a", None),
+            (Some("Bearer x"), "/b/k", None),
+            (None, "/b/k", None),
+        ] {
+            assert_eq!(key(authorization, uri).as_deref(), expected, "{authorization:?} {uri}");
+        }
     }
 }

@@ -8,6 +8,7 @@
 //! * `objects`, `parts`, `uploads`, `lists`, `locks`: the requests by subject. `budget`: memory for bodies.
 //! * `encryption`: headers about it. `rates`: rate limits. `sites`: web sites.
 //! * `dates`: times of signatures. `second_signature`: signatures of version 2.
+//! * `expectation`: clients that wait to be told to send a body.
 //! * `logged`: numbers of requests, and the lines of `access_log`, which `log_line` writes. `notes`: facts for them.
 //! * `tls`: certificates and handshakes. `threads`: those that serve connections.
 //! * `convert`: values of `s3s` and of the core.
@@ -22,6 +23,7 @@ mod convert;
 mod dates;
 mod documents;
 mod encryption;
+mod expectation;
 mod forms;
 mod link;
 mod lists;

@@ -60,7 +60,10 @@ struct Entry {
 impl Drop for Entry {
     fn drop(&mut self) {
         self.line.requester = self.notes.requester().cloned();
-        self.line.bucket_owner = self.notes.bucket_owner().cloned();
+        if let Some(bucket) = self.notes.bucket() {
+            self.line.bucket = Some(bucket.name.clone());
+            self.line.bucket_owner = Some(bucket.owner.clone());
+        }
         self.line.total_ms = self.begun.elapsed().as_millis() as u64;
         self.line.received = self.received.bytes.load(Ordering::Relaxed);
         self.log.write(&self.line);
@@ -278,7 +281,7 @@ impl Body for LoggedBody {
 mod tests {
     use super::*;
     use crate::access_log::AccessLogFormat;
-    use crate::notes::{NOTES, note_bucket_owner, note_requester};
+    use crate::notes::{NOTES, note_bucket, note_requester};
     use http::StatusCode;
 
     fn answered(status: StatusCode, body: &str) -> HttpResponse {
@@ -330,8 +333,11 @@ mod tests {
         NOTES
             .scope(read.notes(), async {
                 note_requester("ann");
-                note_bucket_owner("bob");
-                note_bucket_owner("the owner of a source");
+                let text = |text: &str| text.to_owned();
+                for (name, owner) in [("t:b", "t$bob"), ("source", "the owner of a source")] {
+                    let (name, id, owner, data_pool) = (text(name), text("1"), text(owner), text("data"));
+                    note_bucket(&s3::Bucket { name, id, owner, created_ms: 0, data_pool });
+                }
             })
             .await;
         let mut response = answered(StatusCode::PARTIAL_CONTENT, "abc");
@@ -353,7 +359,7 @@ mod tests {
         let of = |line: usize, name: &str| lines[line][name].clone();
         let told = ["requester", "bucket_owner", "bucket", "key", "version_id", "status", "bytes_sent", "object_size"];
         let first: Vec<serde_json::Value> = told.iter().map(|name| of(0, name)).collect();
-        assert_eq!(serde_json::json!(first), serde_json::json!(["ann", "bob", "b", "k", "7", 206, 3, 10]));
+        assert_eq!(serde_json::json!(first), serde_json::json!(["ann", "t$bob", "t:b", "k", "7", 206, 3, 10]));
         assert_eq!((of(0, "operation"), of(0, "tls_version")), ("REST.GET.OBJECT".into(), "TLSv1.2".into()));
         assert_eq!(
             (of(0, "request"), of(1, "requester")),

@@ -13,7 +13,13 @@ tokio::task_local! {
 #[derive(Default)]
 pub(crate) struct Notes {
     requester: OnceLock<String>,
-    bucket_owner: OnceLock<String>,
+    bucket: OnceLock<NotedBucket>,
+}
+
+/// The bucket that a request is about.
+pub(crate) struct NotedBucket {
+    pub name: String,
+    pub owner: String,
 }
 
 impl Notes {
@@ -21,8 +27,8 @@ impl Notes {
         self.requester.get()
     }
 
-    pub fn bucket_owner(&self) -> Option<&String> {
-        self.bucket_owner.get()
+    pub fn bucket(&self) -> Option<&NotedBucket> {
+        self.bucket.get()
     }
 }
 
@@ -31,7 +37,8 @@ pub(crate) fn note_requester(uid: &str) {
     let _ = NOTES.try_with(|notes| notes.requester.set(uid.to_owned()));
 }
 
-/// Notes whose bucket a request is about. The first one counts: that of a copy's source comes later.
-pub(crate) fn note_bucket_owner(uid: &str) {
-    let _ = NOTES.try_with(|notes| notes.bucket_owner.set(uid.to_owned()));
+/// Notes which bucket a request is about. The first one counts: that of a copy's source comes later.
+pub(crate) fn note_bucket(bucket: &s3::Bucket) {
+    let _ = NOTES
+        .try_with(|notes| notes.bucket.set(NotedBucket { name: bucket.name.clone(), owner: bucket.owner.clone() }));
 }

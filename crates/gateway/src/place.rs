@@ -57,7 +57,8 @@ impl Domain {
             _ => host,
         };
         let name = name.to_ascii_lowercase();
-        Some(name.strip_suffix(&self.0)?.strip_suffix('.')?.to_owned()).filter(|bucket| !bucket.is_empty())
+        Some(name.strip_suffix(&self.0)?.strip_suffix('.')?.to_owned())
+            .filter(|bucket| !bucket.is_empty() && !bucket.contains(':'))
     }
 }
 
@@ -97,6 +98,7 @@ mod tests {
             (domain, "localhost:8333", "/b/k", is("b", Some("k"))),
             (domain, "others3.test", "/b/k", is("b", Some("k"))),
             (domain, ".s3.test", "/b", is("b", None)),
+            (domain, "t:b.s3.test", "/c/k", is("c", Some("k"))),
             (None, "s3.test", "/%FF", None),
         ] {
             assert_eq!(place(domain, host, uri), expected, "{domain:?} {host} {uri}");

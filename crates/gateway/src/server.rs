@@ -8,6 +8,7 @@ use crate::convert::{Gateway, now};
 use crate::dates;
 use crate::documents::{Documents, add_headers, cors_headers, preflight};
 use crate::encryption::mark_keys;
+use crate::expectation::Expectation;
 use crate::link::beating;
 use crate::logged::{Logged, LoggedBody, Numbers};
 use crate::notes::NOTES;
@@ -19,15 +20,17 @@ use crate::service::Service;
 use crate::sites::{self, Sites};
 use crate::threads::Threads;
 use crate::tls::{self, Certificates};
-use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, ORIGIN};
-use http::{HeaderValue, Method, Request, Response, Uri};
-use hyper::body::{Body as _, Incoming};
+use http::header::{CONTENT_LENGTH, ORIGIN};
+use http::{Method, Request, Response, Uri};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use s3rules::cors::CorsAnswer;
 use s3s::access::{S3Access, S3AccessContext};
+use s3s::path::check_bucket_name;
 use s3s::service::{S3Service, S3ServiceBuilder};
+use s3s::validation::NameValidation;
 use s3s::{Body, HttpError, HttpResponse, S3Result};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -154,6 +157,7 @@ impl Server {
         let mut builder = S3ServiceBuilder::new(service.clone());
         builder.set_auth(Secrets(authority));
         builder.set_access(JudgedLater);
+        builder.set_validation(NamesOfTenants);
         let forms = service.clone();
         builder.set_route(Documents { service, domain: domain.clone() });
         if let Some(domain) = &domain {
@@ -225,6 +229,16 @@ impl Server {
     }
 }
 
+/// Buckets are called by their names alone, or with their tenants' names before them.
+struct NamesOfTenants;
+
+impl NameValidation for NamesOfTenants {
+    fn validate_bucket_name(&self, name: &str) -> bool {
+        let (tenant, bare) = s3::bucket_parts(name);
+        (tenant.is_empty() || s3::is_tenant(tenant)) && check_bucket_name(bare)
+    }
+}
+
 /// Lets every request pass: each operation asks the rules itself, once it knows what it is about.
 struct JudgedLater;
 
@@ -249,7 +263,12 @@ struct Served {
 
 impl Served {
     /// Answers a preflight. Browsers do not sign it, also where the query has the signature of the request behind it.
-    async fn preflight(&self, place: Option<Place>, request: &Request<Incoming>) -> Result<HttpResponse, HttpError> {
+    async fn preflight(
+        &self,
+        (place, is_site): (Option<Place>, bool),
+        request: &Request<Incoming>,
+    ) -> Result<HttpResponse, HttpError> {
+        let place = self.in_tenant(place, is_site, request).await;
         answered(preflight(&self.gateway, place, request.headers()).await.map(|allowed| {
             let mut response = HttpResponse::new(Body::empty());
             add_headers(response.headers_mut(), allowed);
@@ -265,9 +284,20 @@ impl Served {
         self.service.call(request).await
     }
 
+    /// A place with the bucket's whole name, where the signature is not checked yet, or never is. Who asks for a site
+    /// is nobody, and forms have their signatures among their fields.
+    async fn in_tenant(&self, place: Option<Place>, is_site: bool, request: &Request<Incoming>) -> Option<Place> {
+        let Place { bucket, key } = place?;
+        let tenant = match is_site || is_form(request.method(), request.headers()) {
+            true => String::new(),
+            false => self.forms.authority.claimed_tenant(request.headers(), request.uri()).await,
+        };
+        Some(Place { bucket: s3::bucket_called(&bucket, &tenant), key })
+    }
+
     /// Headers that let a page of another origin see the answer to a request, as the bucket's CORS rules tell.
-    async fn shared_with(&self, place: Option<Place>, request: &Request<Incoming>) -> CorsAnswer {
-        let Some(place) = place else { return Vec::new() };
+    async fn shared_with(&self, (place, is_site): (Option<Place>, bool), request: &Request<Incoming>) -> CorsAnswer {
+        let Some(place) = self.in_tenant(place, is_site, request).await else { return Vec::new() };
         // A bucket that is not there is told by the answer itself.
         let Ok((_, settings)) = self.gateway.bucket_and_settings(&place.bucket).await else { return Vec::new() };
         let cors = settings.cors.as_ref();
@@ -378,21 +408,21 @@ async fn answer(
     };
     let about = (site.as_ref(), place.as_ref());
     let logged = Logged::begin(&served.numbers, served.access_log.as_ref(), &peer, about, &request);
-    let response = NOTES.scope(logged.notes(), answer_logged(&served, (site, place), &logged, request)).await?;
+    let expectation = Expectation::of(request.headers());
+    let answer = answer_logged(&served, (site, place), (&logged, &expectation), request);
+    let mut response = NOTES.scope(logged.notes(), answer).await?;
+    expectation.answered(&mut response);
     Ok(logged.answer(response))
 }
 
-/// Answers one request. A client that wants to hear `100 Continue` does not hear it where there is no body, and boto3
-/// then takes the next answer of the connection for this one: so there is no next one.
 async fn answer_logged(
     served: &Served,
     (site, place): (Option<String>, Option<Place>),
-    logged: &Logged,
+    (logged, expectation): (&Logged, &Expectation),
     request: Request<Incoming>,
 ) -> Result<HttpResponse, HttpError> {
-    let is_last = request.headers().contains_key(EXPECT) && request.body().is_end_stream();
     if request.method() == Method::OPTIONS {
-        return served.preflight(place, &request).await;
+        return served.preflight((place, site.is_some()), &request).await;
     }
     if site.is_none() && regions::is_malformed(&request) {
         return Ok(regions::expected());
@@ -411,20 +441,17 @@ async fn answer_logged(
     }
     let is_about_attributes = is_about_attributes(request.method(), request.uri());
     let shared = match request.headers().contains_key(ORIGIN) {
-        true => served.shared_with(place, &request).await,
+        true => served.shared_with((place, site.is_some()), &request).await,
         false => Vec::new(),
     };
     let mut response = match site {
         Some(bucket) => sites::answer(&served.forms, &served.service, &bucket, request).await?,
-        None => served.call(request.map(|body| logged.body(body))).await?,
+        None => served.call(request.map(|body| expectation.body(logged.body(body)))).await?,
     };
     if is_about_attributes {
         without_quotes(&mut response);
     }
     add_headers(response.headers_mut(), shared);
-    if is_last {
-        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
-    }
     Ok(response)
 }
 
@@ -485,6 +512,7 @@ async fn lapsing(gateway: Gateway, mut stopped: watch::Receiver<bool>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::HeaderValue;
 
     #[test]
     fn etags_of_attributes_have_no_quotes() {

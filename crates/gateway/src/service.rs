@@ -1,9 +1,10 @@
 //! The operations of S3 that this gateway has. Every other one is answered by `NotImplemented`.
 
 use crate::asker::{Asked, list_user};
-use crate::authority::{Authority, list_headers};
+use crate::authority::{Authority, bucket_name, list_headers};
 use crate::budget::{Budget, Reserved};
 use crate::convert::{Gateway, not_implemented, ruled, time, told, unset};
+use crate::notes::note_bucket;
 use s3::Versioning;
 use s3rules::ObjectOwnership;
 use s3rules::acl::{Acl, AclUser};
@@ -46,7 +47,7 @@ impl S3 for Service {
         let user = self.authority.asker(req.credentials.as_ref()).await?;
         self.authority.count(user.as_deref(), &req.method)?;
         if let Some(user) = &user {
-            let about = (Action::ListAllMyBuckets, &ResourceArn::service(""));
+            let about = (Action::ListAllMyBuckets, &ResourceArn::service(s3::user_parts(&user.uid).0));
             self.authority.may_without_bucket(&req, user, about)?;
         }
         let uid = user.as_ref().map_or(s3::ANONYMOUS, |user| user.uid.as_str());
@@ -58,12 +59,14 @@ impl S3 for Service {
         let prefix = req.input.prefix.clone().unwrap_or_default();
         let after = req.input.continuation_token.clone().unwrap_or_default();
         let most = req.input.max_buckets.map_or(usize::MAX, |max| max.max(1) as usize);
-        let mut wanted = buckets.into_iter().filter(|bucket| bucket.name.starts_with(&prefix) && bucket.name > after);
+        // All are of the user's own tenant, which goes without saying.
+        let named = buckets.iter().map(|bucket| (s3::bucket_parts(&bucket.name).1, bucket.created_ms));
+        let mut wanted = named.filter(|(name, _)| name.starts_with(&prefix) && *name > after.as_str());
         let page: Vec<_> = wanted.by_ref().take(most).collect();
-        let continuation_token = page.last().filter(|_| wanted.next().is_some()).map(|last| last.name.clone());
-        let listed = page.into_iter().map(|bucket| Bucket {
-            name: Some(bucket.name.clone()),
-            creation_date: Some(time(bucket.created_ms)),
+        let continuation_token = page.last().filter(|_| wanted.next().is_some()).map(|(last, _)| (*last).to_owned());
+        let listed = page.into_iter().map(|(name, created_ms)| Bucket {
+            name: Some(name.to_owned()),
+            creation_date: Some(time(created_ms)),
             ..Default::default()
         });
         Ok(S3Response::new(ListBucketsOutput {
@@ -77,7 +80,9 @@ impl S3 for Service {
     async fn create_bucket(&self, req: S3Request<CreateBucketInput>) -> S3Result<S3Response<CreateBucketOutput>> {
         let user = self.authority.user(req.credentials.as_ref()).await?;
         self.authority.count(Some(&user), &req.method)?;
-        let about = (Action::CreateBucket, &ResourceArn::bucket("", &req.input.bucket));
+        let name = bucket_name(Some(&user), &req.input.bucket);
+        let (tenant, bare) = s3::bucket_parts(&name);
+        let about = (Action::CreateBucket, &ResourceArn::bucket(tenant, bare));
         self.authority.may_without_bucket(&req, &user, about)?;
         let S3Request { input, headers, .. } = req;
         let mut settings = self.settings_of_new(&user, &headers).await?;
@@ -85,18 +90,19 @@ impl S3 for Service {
             settings.versioning = Versioning::Enabled;
             settings.object_lock = Some(object_lock::ObjectLockConfiguration::default());
         }
-        let (gateway, name, acl) = (self.gateway.clone(), input.bucket.clone(), settings.acl.clone());
-        let made = to_its_end(async move { gateway.create_bucket(&user, &name, settings).await }).await;
+        let (gateway, made, acl) = (self.gateway.clone(), name.clone(), settings.acl.clone());
+        let made = to_its_end(async move { gateway.create_bucket(&user, &made, settings).await }).await;
         match made {
             // Making one's own bucket again changes nothing, as in the first region of AWS: its list has to agree.
             Err(error) if *error.code() == S3ErrorCode::BucketAlreadyOwnedByYou => {
-                let (_, present) = self.gateway.settings_now(&input.bucket).await.map_err(told)?;
+                let (bucket, present) = self.gateway.settings_now(&name).await.map_err(told)?;
+                note_bucket(&bucket);
                 if present.acl != acl {
                     let message = "you have this bucket already, with another list";
                     return Err(S3Error::with_message(S3ErrorCode::BucketAlreadyExists, message));
                 }
             }
-            made => drop(made?),
+            made => note_bucket(&*made?),
         }
         let location = Some(format!("/{}", input.bucket));
         Ok(S3Response::new(CreateBucketOutput { location }))
@@ -120,7 +126,8 @@ impl S3 for Service {
     }
 
     async fn delete_bucket(&self, req: S3Request<DeleteBucketInput>) -> S3Result<S3Response<DeleteBucketOutput>> {
-        self.gateway.bucket_now(&req.input.bucket).await.map_err(told)?;
+        let user = self.authority.asker(req.credentials.as_ref()).await?;
+        self.gateway.bucket_now(&bucket_name(user.as_deref(), &req.input.bucket)).await.map_err(told)?;
         let visit = self.authority.visit(&req, &req.input.bucket).await?;
         visit.may(Action::DeleteBucket, None)?;
         let (gateway, bucket) = (self.gateway.clone(), visit.bucket);
@@ -177,7 +184,7 @@ impl S3 for Service {
         let visit = self.authority.visit(&req, &req.input.bucket).await?;
         visit.may(Action::GetBucketVersioning, None)?;
         // The one who changed it at another gateway a moment ago sees the change.
-        let (_, settings) = self.gateway.settings_now(&req.input.bucket).await.map_err(told)?;
+        let (_, settings) = self.gateway.settings_now(&visit.bucket.name).await.map_err(told)?;
         let status = match settings.versioning {
             Versioning::Off => None,
             Versioning::Enabled => Some(BucketVersioningStatus::from_static(BucketVersioningStatus::ENABLED)),

@@ -176,7 +176,11 @@ fn user_add(options: &cli::S3UserAdd) -> Result<()> {
     with_store(&options.target, true, async |store| {
         let key = options.access_key.clone().zip(options.secret_key.clone());
         let name = options.display_name.as_deref().unwrap_or(&options.uid);
-        let (user, secret) = make_user(store, &options.uid, (name, options.email.as_deref()), key).await?;
+        let uid = match &options.tenant {
+            Some(tenant) => s3::user_of(tenant, &options.uid),
+            None => options.uid.clone(),
+        };
+        let (user, secret) = make_user(store, &uid, (name, options.email.as_deref()), key).await?;
         show(&user, Some(&secret), options.json);
         Ok(())
     })

@@ -9,6 +9,7 @@ use crate::names::{self, REGIONS};
 use crate::rados::{Rados, RadosError, Step};
 use crate::records::{Bucket, Intent, Range, RangeState, User, attr, from_bytes, to_bytes};
 use crate::store::{PAUSE_MS, Store, TRIES_MAX, lock, too_many_tries};
+use crate::tenants::{bucket_parts, checked, user_parts};
 use bytes::Bytes;
 use s3rules::quota::Usage;
 use std::collections::BTreeSet;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 const REMEMBERED_MAX: usize = 10_000;
 
 /// Checks the name of a new bucket: 3 to 63 lower-case letters, digits, dots and hyphens, as DNS allows them.
-pub fn check_bucket_name(name: &str) -> Result<(), Error> {
+fn check_bucket_name(name: &str) -> Result<(), Error> {
     let plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit();
     let labels_are_right = name.split('.').all(|label| {
         let bytes = label.as_bytes();
@@ -95,10 +96,14 @@ impl<R: Rados> Store<R> {
         self.forget_routes(&bucket.id);
     }
 
-    /// Makes a bucket of a user. Errors: `BucketAlreadyExists`, `BucketAlreadyOwnedByYou`, `TooManyBuckets`,
-    /// `InvalidBucketName`.
+    /// Makes a bucket of a user, in the user's tenant. Errors: `BucketAlreadyExists`, `BucketAlreadyOwnedByYou`,
+    /// `TooManyBuckets`, `InvalidBucketName`, `AccessDenied` for one of another tenant.
     pub async fn create_bucket(&self, user: &User, name: &str, settings: BucketSettings) -> Result<Arc<Bucket>, Error> {
-        check_bucket_name(name)?;
+        let (tenant, bare) = checked(name, bucket_parts(name))?;
+        check_bucket_name(bare)?;
+        if tenant != user_parts(&user.uid).0 {
+            return Err(Code::AccessDenied.because(format!("user '{}' is not of the tenant of '{name}'", user.uid)));
+        }
         match self.bucket_now(name).await {
             Ok(bucket) => return Err(exists(&bucket, &user.uid)),
             Err(error) if error.code() == Some(Code::NoSuchBucket) => {}

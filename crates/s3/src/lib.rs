@@ -7,6 +7,7 @@
 //! * `objects`, `reading`, `multipart`, `listing`, `version_listing`, `buckets`, `users`: requests.
 //! * `present`: a key's versions; `versions`: what a change makes of them; `commit`: how it is made.
 //! * `bucket_settings`: what owners set for a bucket, in the types of `s3rules`; `settings`: changes of it.
+//! * `tenants`: names of buckets and users within tenants.
 //! * `counts`: bytes and objects of buckets; `quotas`: how many there may be.
 //! * `sealing`: encrypted bytes of objects, and the keys for them.
 //! * `sweep`: what dead gateways left. `check`: indexes that differ from heads; `orphans`: bytes that nothing names.
@@ -45,6 +46,7 @@ mod sealing;
 mod settings;
 mod store;
 mod sweep;
+mod tenants;
 #[cfg(test)]
 mod tests;
 mod usage;
@@ -55,7 +57,6 @@ mod window;
 
 pub use body::{Body, ByteRange, Whole};
 pub use bucket_settings::{BucketSettings, StoredPolicy};
-pub use buckets::check_bucket_name;
 pub use check::Checked;
 pub use conditions::Conditions;
 pub use counts::BucketUsage;
@@ -76,6 +77,7 @@ pub use records::{
 };
 pub use sealing::{CustomerKey, Encryption, MasterKeyError, MasterKeys, SEALING_KEY_BYTES};
 pub use store::{Settings, Store};
+pub use tenants::{bucket_called, bucket_parts, is_tenant, user_of, user_parts};
 pub use users::ANONYMOUS;
 pub use version_listing::{ListedVersion, VersionPage};
 pub use versions::OLDER_MAX;

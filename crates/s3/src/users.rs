@@ -6,6 +6,7 @@ use crate::names;
 use crate::rados::{Rados, RadosError, Step};
 use crate::records::{AccessKey, User, attr, to_bytes};
 use crate::store::Store;
+use crate::tenants::{checked, user_parts};
 use bytes::Bytes;
 use s3rules::policy::{POLICY_BYTES_MAX, Policy, PolicyKind};
 
@@ -41,8 +42,10 @@ impl<R: Rados> Store<R> {
     /// Makes a user with one access key.
     pub async fn create_user(&self, user: User, key: (&str, &str)) -> Result<User, Error> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '@');
-        if user.uid.is_empty() || user.uid.len() > 64 || !user.uid.chars().all(is_plain) {
-            let rule = "a user's name has 1 to 64 letters, digits, '-', '_', '.' and '@'";
+        let (_, name) = checked(&user.uid, user_parts(&user.uid))?;
+        if name.is_empty() || name.len() > 64 || !name.chars().all(is_plain) {
+            let rule =
+                "a user's name has 1 to 64 letters, digits, '-', '_', '.' and '@', behind TENANT$ if it is in one";
             return Err(Code::InvalidArgument.because(rule));
         }
         if user.uid == ANONYMOUS {
@@ -130,7 +133,7 @@ impl<R: Rados> Store<R> {
             let rule = "a policy's name has 1 to 128 letters, digits and '+', '=', ',', '.', '@', '-', '_'";
             return Err(Code::InvalidArgument.because(rule));
         }
-        Policy::parse(text, PolicyKind::User, "")?;
+        Policy::parse(text, PolicyKind::User, user_parts(uid).0)?;
         let user = self.user(uid).await?;
         let others = user.policies.iter().filter(|(other, _)| *other != name).map(|(_, text)| text.len());
         if others.sum::<usize>() + text.len() > POLICY_BYTES_MAX {

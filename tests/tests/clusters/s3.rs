@@ -304,6 +304,33 @@ fn quotas_and_rates_bound_what_is_stored() {
     }
 }
 
+/// Tenants have names of their own, whichever gateway is asked.
+#[test]
+fn tenants_have_names_of_their_own() {
+    if !clients_are_here(&["python3-boto3"]) {
+        return;
+    }
+    let cluster = TestCluster::start("s3-tenants", 2);
+    let keys = [&["ann", "--tenant", "acme"][..], &["zeta$ann"], &["ann"]].map(|flags| user(&cluster, flags));
+    for wrong in [&["ann", "--tenant", "a-b"][..], &["$ann"], &["acme$"], &["acme$a$b"], &["ann", "--tenant", "acme"]] {
+        let refused = cluster.nacre(&[&["s3", "user", "add"], wrong].concat(), SHORT).failure();
+        assert!(refused.contains("tenant") || refused.contains("name has") || refused.contains("already"), "{refused}");
+    }
+    let (first, second) = (gateway(&cluster, &[]), gateway(&cluster, &[]));
+    let mut command = Command::new(python());
+    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/python/s3_tenants.py"));
+    command.args([&first.endpoint, &second.endpoint]).args(keys.iter().flat_map(|(access, secret)| [access, secret]));
+    let said = run(command, SESSION).ok();
+    assert!(said.ends_with("what_is_made_here_is_there\n"), "{said}");
+    let listed = cluster.nacre(&["s3", "bucket", "ls"], SHORT).ok();
+    let expected = ["acme:acme-alone\tacme$ann", "acme:photos\tacme$ann", "photos\tann", "zeta:photos\tzeta$ann"];
+    let mut lines: Vec<&str> = listed.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, expected);
+    let checked = cluster.nacre(&["s3", "bucket", "check", "acme:photos"], SHORT).ok();
+    assert!(checked.contains(" 0 entries were wrong\n0 of "), "{checked}");
+}
+
 /// A gateway of several threads, beside one of a single thread: all of them serve, share bounds, and end uploads before
 /// the gateway stops.
 #[test]

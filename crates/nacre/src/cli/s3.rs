@@ -150,6 +150,10 @@ pub struct S3UserAdd {
     /// Name of the user.
     #[arg(value_name = "UID")]
     pub uid: String,
+    /// Tenant of the user, which has names of buckets and users of its own. To all other commands the user is
+    /// 'TENANT$UID' then, and a bucket TENANT:BUCKET.
+    #[arg(long, value_name = "TENANT")]
+    pub tenant: Option<String>,
     /// Name for people. [default: UID]
     #[arg(long, value_name = "NAME")]
     pub display_name: Option<String>,

@@ -363,6 +363,41 @@ fn buckets_are_made_and_deleted() {
     });
 }
 
+#[test]
+fn tenants_have_names_of_their_own() {
+    alone(async |gateway, things| {
+        let create =
+            async |user: &crate::User, name: &str| gateway.create_bucket(user, name, BucketSettings::default()).await;
+        let me = gateway.user("me").await.expect("a user");
+        let tenanted = gateway.create_user(user("t$me"), ("AK2", "secret-of-ak2")).await.expect("a user");
+        let same = create(&tenanted, "t:things").await.expect("the name is free in the tenant");
+        store(&gateway, &things, "k", b"1").await;
+        store(&gateway, &same, "k", b"2").await;
+        assert_eq!(read(&gateway, &things, "k", None).await, Ok(b"1".to_vec()));
+        assert_eq!(read(&gateway, &same, "k", None).await, Ok(b"2".to_vec()));
+        for (user, name, refusal) in [
+            (&me, "t:things", Code::AccessDenied),
+            (&me, "t:others", Code::AccessDenied),
+            (&tenanted, "others", Code::AccessDenied),
+            (&tenanted, "u:others", Code::AccessDenied),
+            (&tenanted, "t:Others", Code::InvalidBucketName),
+            (&tenanted, "t:a:others", Code::InvalidBucketName),
+            (&tenanted, ":others", Code::InvalidArgument),
+            (&tenanted, "a-b:others", Code::InvalidArgument),
+        ] {
+            assert_eq!(code(create(user, name).await), refusal, "{name}");
+        }
+        for wrong in ["$me", "t$", "a-b$me", "t$a$b", "t$a:b", "a:b"] {
+            let refused = gateway.create_user(user(wrong), ("AK3", "secret-of-ak3")).await;
+            assert_eq!(code(refused), Code::InvalidArgument, "{wrong}");
+        }
+        let names = |buckets: Vec<Arc<Bucket>>| buckets.iter().map(|bucket| bucket.name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(gateway.buckets("t$me").await.expect("a list")), ["t:things"]);
+        assert_eq!(names(gateway.buckets("me").await.expect("a list")), ["things"]);
+        assert!(gateway.remove_user("t$me").await.is_err(), "there is a bucket");
+    });
+}
+
 /// A gateway whose session has ended leaves no stamp behind, which nobody would ever take out of its slot: it waits for
 /// the index to follow, or leaves the session to be swept.
 #[test]
