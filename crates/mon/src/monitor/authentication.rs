@@ -595,8 +595,14 @@ impl Monitor {
         }
     }
 
+    /// Gives a party new tickets, once it has asked for the monitor map. Ceph's clients take any such message for the
+    /// end of their login: one that has no monitor map yet would go on without, and name no cluster in its commands.
     fn give_anew_to(&mut self, now: Now, session: SessionId, services: &[EntityType], out: &mut Vec<MonitorAction>) {
-        let known = &self.sessions[&session];
+        let Some(known) = self.sessions.get_mut(&session) else { return };
+        if !known.has_asked_for_map {
+            known.tickets_due.extend(services);
+            return;
+        }
         let Some(peer) = known.identity.accepted.clone().filter(|_| !known.is_at_manager) else { return };
         let (from, kind, global_id) = (known.identity.from, known.peer.name.kind, known.peer.global_id);
         if peer.method != Method::Cephx || kind == EntityType::MON {
@@ -607,6 +613,16 @@ impl Monitor {
             let status = String::new();
             let reply = msg::AuthReply { method, result: 0, global_id, payload: payload.into(), status };
             self.send(session, 0, reply, out);
+        }
+    }
+
+    /// Gives the tickets that waited until the party asked for the monitor map. The map has been sent before.
+    pub(super) fn give_what_is_due(&mut self, now: Now, session: SessionId, out: &mut Vec<MonitorAction>) {
+        let Some(known) = self.sessions.get_mut(&session) else { return };
+        known.has_asked_for_map = true;
+        let due: Vec<EntityType> = std::mem::take(&mut known.tickets_due).into_iter().collect();
+        if !due.is_empty() {
+            self.give_anew_to(now, session, &due, out);
         }
     }
 

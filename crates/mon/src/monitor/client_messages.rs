@@ -100,6 +100,9 @@ impl Monitor {
                 }
             }
         }
+        if [msg::MonGetMap::TYPE, msg::MonSubscribe::TYPE].contains(&kind) {
+            self.give_what_is_due(now, session, out);
+        }
         Ok(())
     }
 

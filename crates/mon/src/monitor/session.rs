@@ -2,6 +2,7 @@
 
 use super::subscriptions::Subscriptions;
 use crate::identity::Party;
+use std::collections::BTreeSet;
 use types::{EntityType, Fsid, OsdId};
 use wire::Target;
 use wire::msgr::Peer;
@@ -23,6 +24,10 @@ pub(super) struct Session {
     /// For an OSD's session: the store that the map had under the OSD's number when the session began, or with which
     /// the OSD has asked to be marked up since.
     pub store: Option<Fsid>,
+    /// True once the peer has asked for the monitor map, and so has been answered, or has subscribed.
+    pub has_asked_for_map: bool,
+    /// Services for which it is given new tickets once it has asked for the monitor map.
+    pub tickets_due: BTreeSet<EntityType>,
 }
 
 impl Session {
@@ -35,6 +40,8 @@ impl Session {
             host: String::new(),
             config_sent: None,
             store: None,
+            has_asked_for_map: false,
+            tickets_due: BTreeSet::new(),
         }
     }
 

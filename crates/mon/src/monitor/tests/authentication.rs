@@ -114,6 +114,14 @@ impl Harness {
 
     /// Opens the session of an accepted peer, which says that it is `says`.
     pub(super) fn begin(&mut self, accepted: &Accepted, says: EntityName) -> SessionId {
+        let session = self.begin_without_map(accepted, says);
+        self.say(session, msg::MonGetMap);
+        assert_eq!(self.heard::<msg::MonMap>(session).len(), 1);
+        session
+    }
+
+    /// Opens the session of a party that has not asked for the monitor map yet, as Ceph's clients do first.
+    pub(super) fn begin_without_map(&mut self, accepted: &Accepted, says: EntityName) -> SessionId {
         let session = SessionId(self.next_session);
         self.next_session += 1;
         self.input(MonitorInput::Opened { session, peer: peer_of(accepted, says, session) });

@@ -33,6 +33,33 @@ impl Harness {
     }
 }
 
+/// Ceph's clients take such an answer for the end of their login, and name no cluster if they have no map by then.
+#[test]
+fn nobody_is_given_a_ticket_before_the_monitor_map() {
+    let mut h = asking(&[("osd.0", KeyKind::Aes, OSD), ("client.c", KeyKind::Aes, CLIENT)]);
+    let admin = h.join(2, "client.admin", EntityName::client(1));
+    let kinds = |h: &Harness, of: SessionId| -> Vec<u16> {
+        h.sent.iter().filter(|(to, _)| *to == of).map(|(_, envelope)| envelope.header.kind).collect()
+    };
+    // It was let in, its session was closed before it began, and it comes again with its ticket.
+    let mut client = h.party("client.c");
+    h.meet(4, &mut client).unwrap();
+    let accepted = h.meet(6, &mut client).unwrap();
+    let returned = h.begin_without_map(&accepted, EntityName::client(9));
+    assert_eq!(kinds(&h, returned), [0; 0], "before it has asked for the map");
+    // One that comes for the first time has a session and no map when the secrets are replaced.
+    let mut other = h.party("client.c");
+    let accepted = h.meet(8, &mut other).unwrap();
+    let first = h.begin_without_map(&accepted, EntityName::client(10));
+    assert_eq!(h.command(admin, r#"{"prefix":"auth rm","entity":"osd.0"}"#).result, 0);
+    for (session, client) in [(returned, &mut client), (first, &mut other)] {
+        assert_eq!(kinds(&h, session), [0; 0], "before it has asked for the map");
+        h.say(session, msg::MonGetMap);
+        assert_eq!(kinds(&h, session), [msg::MonMap::TYPE, msg::AuthReply::TYPE]);
+        h.is_given_a_ticket(session, client);
+    }
+}
+
 #[test]
 fn a_purge_replaces_secrets_and_gives_all_others_tickets_by_the_new_ones() {
     let entities = [("osd.0", KeyKind::Aes, OSD), ("osd.1", KeyKind::Aes256k, OSD), ("client.c", KeyKind::Aes, CLIENT)];
