@@ -4,7 +4,7 @@
 //!
 //! [`BootClock`] is a clock that goes on while the machine sleeps, [`ClockWatch`] notices pauses that it did not count.
 //! [`notice_dead_peers`] has the kernel end connections whose peer is gone without a word. [`TimeZone`] tells the time
-//! of day, [`load_per_processor`] how busy the machine is. [`hex`] shows bytes as digits.
+//! of day, [`load_per_processor`] how busy the machine is. [`hex()`] shows bytes as digits.
 
 mod boot_clock;
 mod clock_watch;
