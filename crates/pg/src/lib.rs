@@ -23,9 +23,9 @@
 //! messages    what OSDs say to each other, in one table            hops    where the time of operations goes
 //! ```
 //!
-//! `scrub`, `healing`, `watch`, `agreement` and `updates` are machines: they own their state, take inputs and note
-//! effects. `intake` and `coded` hold methods of [`Pg`](group::pg::Pg) for their part of its work, so they still name
-//! each other.
+//! All parts of a group are machines: they own their state, take inputs and note effects. Methods
+//! of [`Pg`](group::pg::Pg) are in `group`, in `schedule` of each folder, which lends the part what it needs, and where
+//! an interval ends or an operator chooses.
 
 mod agreement;
 pub mod as_one;

@@ -3,7 +3,7 @@
 use super::phase::Peering;
 use super::progress::Progress;
 use crate::agreement::members::Members;
-use crate::coded::Coded;
+use crate::coded::old_shards::OldShards;
 use crate::context::Context;
 use crate::group::core::Core;
 use crate::group::effects::Effect;
@@ -17,20 +17,20 @@ use crate::updates::durability::Durability;
 /// * Outputs: messages and transactions, by the context; all else that it causes is effects
 ///   ([`crate::group::effects`]).
 ///
-/// It asks healing and reads over shards where objects are, and changes neither.
+/// It asks healing, and what is known of former members' shards, where objects are, and changes neither.
 pub(crate) struct Agreement<'a> {
     pub(super) state: &'a mut Peering,
     pub(super) core: &'a mut Core,
     pub(super) members: &'a mut Members,
     pub(super) durability: &'a mut Durability,
     pub(super) healing: &'a Healing,
-    pub(super) coded: &'a Coded,
+    pub(super) old_shards: &'a OldShards,
 }
 
 impl Agreement<'_> {
     /// Returns whom to ask where objects are.
     pub(super) fn whereabouts(&self) -> Whereabouts<'_> {
-        Whereabouts::new(self.healing, self.core, self.members, self.coded, self.state)
+        Whereabouts::new(self.healing, self.core, self.members, self.old_shards, self.state)
     }
 
     /// Returns whom to ask how far the group is.

@@ -1,15 +1,36 @@
-//! Readers of earlier intervals: a new primary serves once nobody may answer reads any more whom it does not know.
+//! Readers beside the primary: members that it lets read, too; and readers of earlier intervals. A new primary serves
+//! once nobody may answer reads any more whom it does not know.
 
 use crate::agreement::leases::by_another_clock;
 use crate::agreement::machine::Agreement;
 use crate::agreement::phase::{Phase, Spans};
 use crate::context::Context;
+use crate::messages::lease::{Share, ShareWish};
 use crate::messages::peering::MemberState;
 use mutant::Mutant;
 use std::time::Duration;
 use types::{Epoch, OsdId};
 
 impl Agreement<'_> {
+    /// Gives `member`, as primary, a share of the leases by which it wants to read, too. It gets one as long as all
+    /// serving members let this OSD read, if it has been recorded as one of them and no more can be added in this
+    /// interval: a member that is added later has promised nothing.
+    pub(crate) fn share_wanted(&mut self, cx: &mut Context<'_>, member: OsdId, wish: ShareWish) -> Option<Share> {
+        let may_share = wish.pg.since == self.core.interval.since
+            && self.core.is_primary(cx.whoami)
+            && self.state.is_active()
+            && self.core.protection().is_whole_on_each()
+            && self.members.all_serve()
+            && self.members.standing(member).is_some()
+            && self.progress().is_recorded(member);
+        if !may_share {
+            return None;
+        }
+        let span = cx.shared.leases.left(self.members.iter().map(|(osd, _)| osd), cx.now)?;
+        cx.shared.leases.share(member, span, cx.now);
+        Some(Share { wish, span: span.as_micros() as u64, committed: self.durability.committed() })
+    }
+
     /// Takes what a member has told. `state`: what it has (`None`: it is no member, by a map that this OSD is to have,
     /// too). `promises`, `shares`: OSDs that it may have promised that nobody else serves, and OSDs that it may have
     /// let read, each with microseconds.

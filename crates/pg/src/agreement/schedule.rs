@@ -20,7 +20,7 @@ impl Pg {
             members: &mut self.members,
             durability: self.replication.durability_mut(),
             healing: &self.healing,
-            coded: &self.coded,
+            old_shards: self.coded.old_shards(),
         }
     }
 
@@ -34,7 +34,7 @@ impl Pg {
         self.agreement().look_again(cx);
         self.healer().try_full_again(cx);
         self.look_for_old_shards(cx);
-        self.gathers_wait_no_longer(cx);
+        self.gatherer().gathers_wait_no_longer(cx);
         self.agreement().doubt_tick(cx);
         self.healer().reread(cx);
         if self.is_active() {
@@ -66,7 +66,7 @@ impl Pg {
         }
         if join != Join::Already {
             self.agreement().join(from, pg);
-            self.replica_reads.forget_share();
+            self.requests.forget_share();
         }
         Some(self.core.member_state())
     }

@@ -1,9 +1,9 @@
 //! Changes that one update makes to the shards of an object.
 
 use super::coding::encode;
+use super::pool_code::PoolCode;
 use super::rewrite::{Rewrite, Stripes};
 use super::undo::{FormerOmap, ShardRange, Undo};
-use super::{Coded, PoolCode};
 use crate::group::log::LogEntry;
 use crate::group::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use bytes::Bytes;
@@ -223,11 +223,11 @@ fn written(extent: &Stripes, layout: &StripeLayout, old_end: u64, shard: usize, 
     }
 }
 
-impl Coded {
+impl PoolCode {
     /// Encodes what an update writes, and has the digests of what the shards are then among the update's `steps`, which
-    /// all have in common. Panics in replicated pools.
+    /// all have in common.
     pub(crate) fn shard_steps(&self, object: &ObjectId, change: &CodedChange, steps: &mut [Step]) -> ShardWrites {
-        let PoolCode { layout, code } = self.code();
+        let PoolCode { layout, code } = self;
         let mut new_bytes = 0;
         let encoded = |extent: &Stripes| {
             // Parity of the change is the change of parity.

@@ -7,9 +7,9 @@
 //! * Operators may switch it off ([`crate::Tuning::hedged_reads`]).
 
 use super::gather::Gather;
-use super::shard_sources::{Source, SourceStanding};
+use super::gatherer::Gatherer;
+use super::source::{Source, SourceStanding};
 use crate::context::Context;
-use crate::group::pg::Pg;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use store::LookupId;
@@ -87,10 +87,10 @@ impl Hedging {
     }
 }
 
-impl Pg {
+impl Gatherer<'_> {
     /// Sets the time at which the next read under way is late, to look at it then.
     pub(super) fn hedge_later(&mut self, cx: &mut Context<'_>) {
-        let coded = &mut self.coded;
+        let coded = &mut *self.state;
         if coded.hedge_at.is_some() || !cx.shared.tuning.hedged_reads {
             return;
         }
@@ -102,30 +102,30 @@ impl Pg {
 
     /// Asks for other shards where some are late.
     pub(crate) fn hedge(&mut self, cx: &mut Context<'_>) {
-        self.coded.hedge_at = None;
+        self.state.hedge_at = None;
         if !cx.shared.tuning.hedged_reads {
             return;
         }
         let delay = cx.shared.coded_reads.hedging.delay();
         let is_late = |gather: &Gather| gather.may_be_hedged().is_some_and(|began| began + delay <= cx.now);
         let late: Vec<LookupId> =
-            self.coded.gathers.iter().filter(|(_, gather)| is_late(gather)).map(|(id, _)| *id).collect();
+            self.state.gathers.iter().filter(|(_, gather)| is_late(gather)).map(|(id, _)| *id).collect();
         for id in late {
             self.hedge_one(cx, id);
         }
-        self.take_own_answers(cx);
+        self.answer_itself(cx);
         self.hedge_later(cx);
     }
 
     fn hedge_one(&mut self, cx: &mut Context<'_>, id: LookupId) {
-        let k = self.coded.code().code.k();
-        let Some(gather) = self.coded.gathers.get(&id) else { return };
-        let mut sources = self.whereabouts().all_sources(gather.object());
+        let k = self.state.code().code.k();
+        let Some(gather) = self.state.gathers.get(&id) else { return };
+        let mut sources = self.whereabouts().all_sources(&gather.object);
         sources.retain(|source| source.standing >= SourceStanding::Member && gather.may_ask(source));
         sources.sort_by_key(|source| source.standing);
         // The best source of each shard wins.
         let by_shard: BTreeMap<usize, Source> = sources.into_iter().map(|source| (source.shard, source)).collect();
-        let gather = self.coded.gathers.get_mut(&id).expect("just seen");
+        let gather = self.state.gathers.get_mut(&id).expect("just seen");
         let wanted = k.saturating_sub(gather.shards_here());
         let others: Vec<Source> = by_shard.into_values().take(wanted).collect();
         // A read is looked at only once.
@@ -133,15 +133,10 @@ impl Pg {
         if others.len() < wanted || !cx.shared.coded_reads.hedging.may_hedge() {
             return;
         }
-        tracing::debug!(pg = %self.core.id, object = %gather.object(), "a shard is late, and others are asked");
+        tracing::debug!(pg = %self.core.id, object = %gather.object, "a shard is late, and others are asked");
         let pg = self.core.pg_interval();
         let ask: Vec<_> = others.into_iter().map(|source| gather.question(pg, id, source, true, cx.now)).collect();
-        for (osd, _, message) in ask {
-            match osd == cx.whoami {
-                true => self.serve(cx, osd, message),
-                false => cx.send_osd(osd, message),
-            }
-        }
+        self.ask(cx, ask);
     }
 }
 

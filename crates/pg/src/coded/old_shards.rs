@@ -4,16 +4,13 @@
 //! for: it was down for a moment, and somebody else was to have its shard. Once it is up again it is read from there,
 //! until nobody lacks anything any more: so long the record names who served before.
 
-use super::serve::{ReadBeside, read_shard};
-use super::shard_sources::{Source, SourceStanding};
-use crate::agreement::coded_log::served_before;
+use super::shard_reading::{ReadBeside, read_shard};
+use super::source::{Source, SourceStanding};
 use crate::context::{Context, Waiter};
 use crate::group::lookup::{NoAnswer, ready};
 use crate::group::missing::missing_key;
-use crate::group::pg::Pg;
 use crate::messages::coded::{ShardReadOutcome, ShardReadReply, StrayRead};
 use crate::messages::table::GroupMessage;
-use mutant::Mutant;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use store::{LookupId, ReadError};
@@ -40,6 +37,25 @@ pub(crate) struct OldShards {
 }
 
 impl OldShards {
+    /// Notes who is there. Returns true if what could not be read may be tried again: somebody has come, or time has
+    /// passed.
+    pub(super) fn are_there(&mut self, there: BTreeMap<(OsdId, u8), Epoch>, now: Duration) -> bool {
+        let has_come = there.iter().any(|(holder, since)| self.there.get(holder) != Some(since));
+        self.there = there;
+        let may_try = has_come || self.ask_again_at.is_some_and(|at| at <= now);
+        if may_try {
+            self.not_there.clear();
+            self.ask_again_at = None;
+        }
+        may_try
+    }
+
+    /// Notes that an OSD that might have had a shard of an object does not.
+    pub(super) fn lacks(&mut self, object: ObjectId, holder: (OsdId, usize), now: Duration) {
+        self.not_there.entry(object).or_default().insert(holder);
+        self.ask_again_at.get_or_insert(now + ASK_AGAIN_AFTER);
+    }
+
     pub fn sources(&self) -> impl Iterator<Item = Source> {
         let source = |(osd, shard): &(OsdId, u8)| Source {
             shard: usize::from(*shard),
@@ -51,35 +67,6 @@ impl OldShards {
 
     pub fn is_not_there(&self, object: &ObjectId, osd: OsdId, shard: usize) -> bool {
         self.not_there.get(object).is_some_and(|holders| holders.contains(&(osd, shard)))
-    }
-}
-
-impl Pg {
-    /// Notes that an OSD that might have had a shard of an object does not.
-    pub(crate) fn is_not_there(&mut self, cx: &Context<'_>, object: ObjectId, osd: OsdId, shard: usize) {
-        self.coded.old_shards.not_there.entry(object).or_default().insert((osd, shard));
-        self.coded.old_shards.ask_again_at.get_or_insert(cx.now + ASK_AGAIN_AFTER);
-    }
-
-    /// Finds out who is there. Where somebody has come, or time has passed, what could not be read may be tried again.
-    pub(crate) fn look_for_old_shards(&mut self, cx: &mut Context<'_>) {
-        let has_shards = !self.core.protection().is_whole_on_each();
-        if !has_shards || !self.peering.may_recover() || mutant::is(Mutant::OldShardsIgnored) {
-            return;
-        }
-        let Some(history) = self.peering.history() else { return };
-        let is_old = |(osd, shard): &(OsdId, u8)| self.core.interval.shard_of(*osd) != Some(*shard);
-        let up_from = |osd: OsdId| cx.map.osd(osd).filter(|_| cx.map.is_up(osd)).map(|known| known.info.up_from);
-        let there = served_before(history).filter(is_old).filter_map(|holder| Some((holder, up_from(holder.0)?)));
-        let there: BTreeMap<(OsdId, u8), Epoch> = there.collect();
-        let old = &mut self.coded.old_shards;
-        let has_come = there.iter().any(|(holder, since)| old.there.get(holder) != Some(since));
-        old.there = there;
-        if has_come || old.ask_again_at.is_some_and(|at| at <= cx.now) {
-            old.not_there.clear();
-            old.ask_again_at = None;
-            self.healer().try_unreadable_again(cx);
-        }
     }
 }
 

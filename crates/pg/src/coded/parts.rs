@@ -7,8 +7,8 @@
 //! if one is computed   k shards, the same range of each, which covers all of these
 //! ```
 
-use super::PoolCode;
 use super::coding::assemble;
+use super::pool_code::PoolCode;
 use ec::{Code, ShardSet, StripeLayout};
 use std::collections::BTreeMap;
 use std::ops::Range;

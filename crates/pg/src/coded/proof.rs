@@ -3,7 +3,6 @@
 //! A shard that was computed and is not what its digest says shows that one of its sources is bad, not which. So what
 //! sources send of an object is digested on the way, and compared with their own digests then.
 
-use super::Coded;
 use crate::group::digests::{DataDigest, Digests};
 use std::collections::BTreeMap;
 use types::{EVersion, ObjectId, OsdId};
@@ -11,19 +10,19 @@ use wire::Rope;
 
 /// Data of one object as its sources have sent it.
 #[derive(Debug)]
-pub(crate) struct Proof {
+struct Proof {
     version: EVersion,
     sent: BTreeMap<(OsdId, usize), DataDigest>,
 }
 
 impl Proof {
-    pub fn of(version: EVersion) -> Proof {
+    fn of(version: EVersion) -> Proof {
         Proof { version, sent: BTreeMap::new() }
     }
 
     /// Adds bytes of a shard from `offset` on that have come, of that version of the object. They count as long as
     /// nothing lies between.
-    pub fn add(&mut self, version: EVersion, source: (OsdId, usize), offset: u64, bytes: &Rope) {
+    fn add(&mut self, version: EVersion, source: (OsdId, usize), offset: u64, bytes: &Rope) {
         if self.version != version {
             *self = Proof::of(version);
         }
@@ -44,16 +43,24 @@ impl Proof {
     }
 }
 
-impl Coded {
-    /// Forgets what sources have sent of the object.
-    pub(crate) fn forget_proof(&mut self, object: &ObjectId) {
-        self.proofs.remove(object);
+/// Proofs of objects of which shards are computed.
+#[derive(Debug, Default)]
+pub(super) struct Proofs(BTreeMap<ObjectId, Proof>);
+
+impl Proofs {
+    /// Adds bytes of a shard that have come, as [`Proof::add`] says.
+    pub fn add(&mut self, object: &ObjectId, version: EVersion, source: (OsdId, usize), offset: u64, bytes: &Rope) {
+        self.0.entry(object.clone()).or_insert_with(|| Proof::of(version)).add(version, source, offset, bytes);
     }
 
-    /// Returns the sources whose shard is not what its digest says, after a shard that was computed of them is not
-    /// either.
-    pub(crate) fn wrong_sources(&mut self, object: &ObjectId, version: EVersion, digests: &Digests) -> Vec<OsdId> {
-        let Some(proof) = self.proofs.remove(object) else { return Vec::new() };
+    /// Forgets what sources have sent of the object.
+    pub fn forget(&mut self, object: &ObjectId) {
+        self.0.remove(object);
+    }
+
+    /// Returns the sources whose shard is not what its digest says, and forgets what they have sent.
+    pub fn take_wrong(&mut self, object: &ObjectId, version: EVersion, digests: &Digests) -> Vec<OsdId> {
+        let Some(proof) = self.0.remove(object) else { return Vec::new() };
         // All shards are equally long.
         let shard_bytes = proof.sent.values().map(DataDigest::end).max().unwrap_or(0);
         proof.wrong(version, digests, shard_bytes)

@@ -1,6 +1,7 @@
 //! Shards of OSDs in an interval, and sources of the shards of an object.
 
 use super::protection::Protection;
+use super::source::{Source, SourceStanding};
 use crate::agreement::members;
 use crate::group::interval::Interval;
 use crate::healing::whereabouts::Whereabouts;
@@ -61,33 +62,6 @@ pub(crate) fn instance(
     }
 }
 
-/// A [`Source`]'s standing, the best last.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum SourceStanding {
-    /// The OSD served with that shard before, and does not act for it in this interval. Its answer tells if it has the
-    /// version.
-    ServedBefore,
-    /// The OSD is a member that may have the newest version, as its answer tells.
-    Member,
-    /// The OSD has the newest version by its log.
-    Known,
-}
-
-/// An OSD that may have a shard of an object.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Source {
-    pub shard: usize,
-    pub osd: OsdId,
-    pub standing: SourceStanding,
-}
-
-impl Source {
-    /// Returns true unless this is the shard that `osd` has as a member.
-    pub fn is_not_of(&self, osd: Option<OsdId>) -> bool {
-        Some(self.osd) != osd || self.standing == SourceStanding::ServedBefore
-    }
-}
-
 impl Whereabouts<'_> {
     /// Returns all members that may have a shard of the object as it is now.
     pub(crate) fn shard_sources(self, object: &ObjectId) -> Vec<Source> {
@@ -122,7 +96,7 @@ impl Whereabouts<'_> {
     /// turned out not to have what they might.
     pub(crate) fn all_sources(self, object: &ObjectId) -> Vec<Source> {
         let mut sources = self.shard_sources(object);
-        let old_shards = &self.coded.old_shards;
+        let old_shards = self.old_shards;
         sources.extend(old_shards.sources());
         let may_have = |s: &Source| !old_shards.is_not_there(object, s.osd, s.shard);
         sources.retain(|source| source.standing == SourceStanding::Known || may_have(source));

@@ -33,6 +33,15 @@ pub(crate) enum Effect {
     SessionEnded(OsdId),
     /// Copies of an object are bad: healing replaces them.
     Replace(BadCopies),
+    /// A read has found a shard of an object bad: healing replaces it.
+    ShardIsBad { object: ObjectId, osd: OsdId, version: EVersion },
+    /// This OSD's own shard of an object, computed of others', is not what it should be. `bad`: shards of these OSDs
+    /// made it so, if that is known.
+    OwnShardIsWrong { object: ObjectId, version: EVersion, bad: Vec<OsdId> },
+    /// This OSD's own shard of an object, which was pulled, cannot be computed.
+    NoOwnShard(ObjectId),
+    /// A piece of this OSD's own shard of an object is computed: healing takes it.
+    OwnPiece(ObjectId),
     /// This OSD's copy of an object no longer counts. What operations have read of it does not, either.
     LostHere(ObjectId),
     /// An update of an object that a scrub holds back is durable: the scrub may go on.
@@ -89,6 +98,21 @@ pub(crate) struct BadCopies {
 mod tests {
     use super::*;
     use types::PoolId;
+
+    #[test]
+    fn what_reads_over_shards_find_out_is_known_before_operations_run_and_objects_are_sent() {
+        let object = ObjectId::head(PoolId(1), 7, b"", b"a");
+        let version = EVersion::ZERO;
+        let found_out = [
+            Effect::ShardIsBad { object: object.clone(), osd: OsdId(1), version },
+            Effect::OwnShardIsWrong { object: object.clone(), version, bad: Vec::new() },
+            Effect::NoOwnShard(object.clone()),
+            Effect::OwnPiece(object.clone()),
+        ];
+        for later in [Effect::StartOps, Effect::RunObject(object.clone()), Effect::Recover, Effect::Send(OsdId(0))] {
+            assert!(found_out.iter().all(|effect| *effect < later), "{later:?}");
+        }
+    }
 
     #[test]
     fn what_agreement_and_updates_cause_in_an_interval_is_done_before_the_interval_ends() {

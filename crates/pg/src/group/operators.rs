@@ -105,7 +105,9 @@ impl Pg {
             return Err(GiveUpError::NothingUnfound);
         }
         let count = objects.values().map(BTreeMap::len).sum();
-        objects.into_iter().for_each(|(object, lost)| self.queue_give_up(cx, object, lost));
+        for (object, lost) in objects {
+            self.with_intake(cx, |intake, cx| intake.queue_give_up(cx, object, lost));
+        }
         Ok(count)
     }
 

@@ -2,7 +2,7 @@
 
 use crate::agreement::members::Members;
 use crate::agreement::phase::Peering;
-use crate::coded::Coded;
+use crate::coded::state::Coded;
 use crate::context::{Context, OnCommit};
 use crate::group::core::Core;
 use crate::group::effects::Effect;
@@ -11,8 +11,8 @@ use crate::group::interval::{Interval, PoolShape};
 use crate::group::load_progress::Loading;
 use crate::healing::state::Healing;
 use crate::hops::{OpSample, OpState};
-use crate::intake::operations::{ClientOp, ClientOps};
-use crate::intake::replica_state::ReplicaReads;
+use crate::intake::operations::ClientOp;
+use crate::intake::state::{ReadCounters, Requests};
 use crate::scrub::run::Scrub;
 use crate::updates::replication::Replication;
 use crate::updates::trim_run::SnapTrim;
@@ -28,9 +28,7 @@ pub(crate) struct Pg {
     pub(crate) loading: Option<Box<Loading>>,
     pub(crate) peering: Peering,
     pub(crate) replication: Replication,
-    pub(crate) ops: ClientOps,
-    /// Reads that this OSD answers as a member that is not the primary.
-    pub(crate) replica_reads: ReplicaReads,
+    pub(crate) requests: Requests,
     pub(crate) members: Members,
     pub(crate) healing: Healing,
     pub(crate) scrub: Scrub,
@@ -39,17 +37,9 @@ pub(crate) struct Pg {
     pub(crate) coded: Coded,
     /// As primary: watchers of the objects.
     pub(crate) watches: Watches,
-    pub(crate) reads: ReadCounters,
     pub(crate) report_sequence: u64,
     /// Result of [`served_so_far`](Pg::served_so_far) when the last report was made.
     pub(crate) reported: (EVersion, PgStats, ReadCounters),
-}
-
-/// Client reads since the OSD started.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) struct ReadCounters {
-    pub ops: u64,
-    pub bytes: u64,
 }
 
 impl Pg {
@@ -61,14 +51,12 @@ impl Pg {
             loading: None,
             peering: Peering::default(),
             replication: Replication::default(),
-            ops: ClientOps::default(),
-            replica_reads: ReplicaReads::default(),
+            requests: Requests::default(),
             members: Members::default(),
             healing: Healing::default(),
             scrub: Scrub::default(),
             snap_trim: SnapTrim::default(),
             watches: Watches::default(),
-            reads: ReadCounters::default(),
             report_sequence: 0,
             reported: Default::default(),
         }
@@ -86,7 +74,7 @@ impl Pg {
     pub(crate) fn destroy(&mut self, cx: &mut Context<'_>) {
         cx.shared.reservations.forget(self.core.id);
         cx.shared.rooms.forget(self.core.id);
-        self.refuse_replica_reads(cx);
+        self.requests.refuse_replica_reads(cx);
         self.drop_ops(cx);
         self.healer().drop_parts(cx);
         if self.core.stored {
@@ -101,7 +89,7 @@ impl Pg {
     pub(crate) fn leave(&mut self, cx: &mut Context<'_>) {
         cx.outbox.interrupted.extend(self.replication.sessions());
         self.healer().drop_parts(cx);
-        self.refuse_replica_reads(cx);
+        self.requests.refuse_replica_reads(cx);
         cx.shared.reservations.forget(self.core.id);
         cx.shared.rooms.forget(self.core.id);
         self.drop_ops(cx);
@@ -109,7 +97,7 @@ impl Pg {
 
     /// Drops clients' operations: they have nothing to expect of this OSD any more, and are told so by the map.
     fn drop_ops(&mut self, cx: &mut Context<'_>) {
-        self.ops.drop_all(cx);
+        self.requests.drop_all(cx);
         let held_back = cx.shared.backoffs.release(self.core.id.base(), cx.map.epoch);
         cx.outbox.interrupted.extend(held_back);
     }
@@ -153,17 +141,17 @@ impl Pg {
         if self.peering.is_active() {
             self.core.answered_stay(cx, self.replication.durability().committed());
         }
-        self.forget_gathers(cx);
+        self.coded.interval_ended(cx);
         self.healer().drop_parts(cx);
-        self.refuse_replica_reads(cx);
-        self.replica_reads.forget_share();
+        self.requests.refuse_replica_reads(cx);
+        self.requests.forget_share();
         self.core.interval = interval;
         if !self.is_loading() {
             self.core.info.pg_num = self.core.interval.shape.pg_num;
         }
         let replication = std::mem::take(&mut self.replication);
         if stays_primary {
-            self.ops.begin_anew(cx, replication.into_ops());
+            self.requests.begin_anew(cx, replication.into_ops());
             // Backoffs of single objects end. Backoffs of the whole group stand until it serves.
             cx.shared.backoffs.release_objects(self.core.id.base(), cx.map.epoch, |_| true);
         } else {
@@ -203,41 +191,53 @@ impl Pg {
             Effect::GoBack(object) => self.go_back(cx, &object),
             Effect::Active => self.becomes_active(cx),
             Effect::MemberSettled(osd) => self.healer().member_settled(cx, osd),
-            Effect::UpdatesDone => self.answer_done_updates(cx),
+            Effect::UpdatesDone => self.updates_are_done(cx),
             Effect::PeerAnew(why) => self.begin_with_newer_map(cx, why),
             Effect::SessionEnded(osd) => self.session_ended(cx, osd),
             Effect::Replace(bad) => self.healer().replace_bad(cx, bad),
-            Effect::LostHere(object) => self.lost_here(cx, &object),
-            Effect::ScrubSettled => self.scrub.settled(&mut self.core, cx, &self.ops.in_flight()),
-            Effect::StartOps => self.start_waiting_ops(cx),
-            Effect::RunObject(object) => self.run_object(cx, &object),
-            Effect::RunObjects { from, until } => self.run_objects(cx, &from, &until),
-            Effect::LookAtWatched(object) => self.look_at_watched(cx, &object),
-            Effect::RemoveWatch { object, cookie, client } => self.remove_watch(cx, &object, (cookie, client)),
-            Effect::Record { object, record, .. } => self.record(cx, &object, record),
+            Effect::ShardIsBad { object, osd, version } => self.healer().shard_is_bad(cx, osd, &object, version),
+            Effect::OwnShardIsWrong { object, version, bad } => {
+                self.healer().own_shard_is_wrong(cx, object, version, &bad)
+            }
+            Effect::NoOwnShard(object) => self.healer().pull_failed(cx, cx.whoami, object),
+            Effect::OwnPiece(object) => self.take_own_piece(cx, &object),
+            Effect::LostHere(object) => self.requests.lost_here(cx, &object),
+            Effect::ScrubSettled => self.scrub.settled(&mut self.core, cx, &self.requests.in_flight()),
+            Effect::StartOps => self.with_intake(cx, |intake, _| intake.start_waiting_ops()),
+            Effect::RunObject(object) => self.with_intake(cx, |intake, _| intake.run_object(object)),
+            Effect::RunObjects { from, until } => {
+                self.with_intake(cx, |intake, _| intake.run_objects(&from, &until));
+            }
+            Effect::LookAtWatched(object) => self.with_intake(cx, |intake, cx| intake.look_at_watched(cx, &object)),
+            Effect::RemoveWatch { object, cookie, client } => {
+                self.with_intake(cx, |intake, cx| intake.remove_watch(cx, &object, (cookie, client)));
+            }
+            Effect::Record { object, record, .. } => {
+                self.with_intake(cx, |intake, cx| intake.record(cx, &object, record));
+            }
             Effect::Trim(object) => self.trim_object(cx, object),
             Effect::Recover => self.healer().heal(cx),
-            Effect::Rebuild(object) => self.rebuild(cx, &object),
-            Effect::HurryRebuild(object) => self.hurry_rebuild(cx, &object),
+            Effect::Rebuild(object) => self.gatherer().rebuild(cx, &object),
+            Effect::HurryRebuild(object) => self.gatherer().hurry_rebuild(cx, &object),
             Effect::Send(osd) => self.send_to(cx, osd),
             Effect::Reread => self.reread_on(cx),
             Effect::FormerCame(object) => self.agreement().former_came(cx, &object),
             Effect::MemberServes(osd) => self.scrub.tell_mark(&self.core, cx, osd),
             Effect::MembersChanged => self.follow_members(cx),
-            Effect::HoldClientsBack => self.hold_clients_back(cx),
+            Effect::HoldClientsBack => self.with_intake(cx, |intake, cx| intake.hold_clients_back(cx)),
             Effect::Report => self.report(cx),
         }
     }
 
     /// Returns the operations that are not answered.
     pub(crate) fn unanswered(&self) -> impl Iterator<Item = &ClientOp> {
-        let (waiting, queued) = self.ops.unanswered();
+        let (waiting, queued) = self.requests.unanswered();
         waiting.chain(queued).chain(self.replication.ops())
     }
 
     /// Returns the [`unanswered`](Pg::unanswered) operations as they are shown.
     pub(crate) fn ops_in_flight(&self) -> impl Iterator<Item = (OpSample, OpState)> {
-        let (waiting, queued) = self.ops.unanswered();
+        let (waiting, queued) = self.requests.unanswered();
         let id = self.core.id;
         let waiting = waiting.map(move |op| (OpSample::of(id, op), OpState::WaitsForGroup));
         let queued = queued.map(move |op| (OpSample::of(id, op), OpState::Queued));
@@ -247,7 +247,7 @@ impl Pg {
 
     /// Returns the service up to now, by the log and the counters.
     fn served_so_far(&self) -> (EVersion, PgStats, ReadCounters) {
-        (self.core.log.head(), self.core.info.stats, self.reads)
+        (self.core.log.head(), self.core.info.stats, self.requests.reads())
     }
 
     /// Returns true if reads or updates were served since the last report.
@@ -305,8 +305,8 @@ impl Pg {
             unfound: self.whereabouts().unfound_count(),
             recovered_objects: self.healing.recovered().objects,
             recovered_bytes: self.healing.recovered().bytes,
-            read_ops: self.reads.ops,
-            read_kib: self.reads.bytes / 1024,
+            read_ops: self.requests.reads().ops,
+            read_kib: self.requests.reads().bytes / 1024,
             write_ops: stats.write_ops,
             write_kib: stats.write_kib,
             scrub: self.scrub.report(),

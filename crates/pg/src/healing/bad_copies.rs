@@ -90,8 +90,23 @@ impl Healer<'_> {
         self.objects_were_lost(cx);
     }
 
+    /// Acts on this OSD's own shard of an object being wrong as it was computed. If the shards are known that made it
+    /// so, it is computed anew, of others.
+    pub(crate) fn own_shard_is_wrong(
+        &mut self,
+        cx: &mut Context<'_>,
+        object: ObjectId,
+        version: EVersion,
+        bad: &[OsdId],
+    ) {
+        match self.sources_are_bad(cx, &object, version, bad) {
+            true => self.pull_anew(cx, &object),
+            false => self.pull_failed(cx, cx.whoami, object),
+        }
+    }
+
     /// Notes that these shards are bad. Returns true if at least one of them is missing now: others can do without it.
-    pub(crate) fn sources_are_bad(
+    pub(super) fn sources_are_bad(
         &mut self,
         cx: &mut Context<'_>,
         object: &ObjectId,

@@ -4,7 +4,7 @@ use super::state::Healing;
 use super::whereabouts::Whereabouts;
 use crate::agreement::members::Members;
 use crate::agreement::phase::Peering;
-use crate::coded::Coded;
+use crate::coded::state::Coded;
 use crate::context::Context;
 use crate::group::core::Core;
 use crate::group::effects::Effect;
@@ -25,10 +25,21 @@ pub(crate) struct Healer<'a> {
     pub(super) peering: &'a Peering,
 }
 
-impl Healer<'_> {
+impl<'a> Healer<'a> {
+    pub fn new(
+        state: &'a mut Healing,
+        core: &'a mut Core,
+        members: &'a mut Members,
+        durability: &'a mut Durability,
+        coded: &'a mut Coded,
+        peering: &'a Peering,
+    ) -> Healer<'a> {
+        Healer { state, core, members, durability, coded, peering }
+    }
+
     /// Returns whom to ask where objects are.
-    pub(super) fn whereabouts(&self) -> Whereabouts<'_> {
-        Whereabouts::new(self.state, self.core, self.members, self.coded, self.peering)
+    pub fn whereabouts(&self) -> Whereabouts<'_> {
+        Whereabouts::new(self.state, self.core, self.members, self.coded.old_shards(), self.peering)
     }
 
     fn cause(&self, cx: &mut Context<'_>, effect: Effect) {

@@ -12,19 +12,14 @@ use types::OsdId;
 impl Pg {
     /// Returns the group's healing, with what it is lent.
     pub(crate) fn healer(&mut self) -> Healer<'_> {
-        Healer {
-            state: &mut self.healing,
-            core: &mut self.core,
-            members: &mut self.members,
-            durability: self.replication.durability_mut(),
-            coded: &mut self.coded,
-            peering: &self.peering,
-        }
+        let durability = self.replication.durability_mut();
+        let (core, members, coded) = (&mut self.core, &mut self.members, &mut self.coded);
+        Healer::new(&mut self.healing, core, members, durability, coded, &self.peering)
     }
 
     /// Returns whom to ask where the group's objects are.
     pub(crate) fn whereabouts(&self) -> Whereabouts<'_> {
-        Whereabouts::new(&self.healing, &self.core, &self.members, &self.coded, &self.peering)
+        Whereabouts::new(&self.healing, &self.core, &self.members, self.coded.old_shards(), &self.peering)
     }
 
     /// Sends to one member until it has enough to acknowledge, or a lookup must be waited for.
@@ -39,7 +34,7 @@ impl Pg {
     pub(crate) fn send_on(&mut self, cx: &mut Context<'_>) {
         let receivers = self.healer().receivers();
         receivers.into_iter().for_each(|osd| self.send_to(cx, osd));
-        self.rebuild_held(cx);
+        self.gatherer().rebuild_held(cx);
     }
 
     /// Reads objects again to where a lookup must be waited for, or the round ends.
@@ -52,6 +47,6 @@ impl Pg {
 
     fn gather_wanted(&mut self, cx: &mut Context<'_>, wanted: ShardWanted) -> LookupId {
         let ShardWanted { object, version, wanted, but } = wanted;
-        self.gather(cx, &object, version, wanted, but)
+        self.gatherer().gather(cx, &object, version, wanted, but)
     }
 }

@@ -3,7 +3,7 @@
 use super::state::Healing;
 use crate::agreement::members::{Members, Standing};
 use crate::agreement::phase::Peering;
-use crate::coded::Coded;
+use crate::coded::old_shards::OldShards;
 use crate::context::Context;
 use crate::group::core::Core;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ pub(crate) struct Whereabouts<'a> {
     pub(super) state: &'a Healing,
     pub(crate) core: &'a Core,
     pub(crate) members: &'a Members,
-    pub(crate) coded: &'a Coded,
+    pub(crate) old_shards: &'a OldShards,
     pub(crate) peering: &'a Peering,
 }
 
@@ -30,10 +30,10 @@ impl<'a> Whereabouts<'a> {
         state: &'a Healing,
         core: &'a Core,
         members: &'a Members,
-        coded: &'a Coded,
+        old_shards: &'a OldShards,
         peering: &'a Peering,
     ) -> Whereabouts<'a> {
-        Whereabouts { state, core, members, coded, peering }
+        Whereabouts { state, core, members, old_shards, peering }
     }
 
     // ---- here ----

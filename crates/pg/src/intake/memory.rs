@@ -154,12 +154,13 @@ pub(crate) enum Sent {
     Ack(OsdBackoff),
 }
 
+/// Messages that clients have sent, and for which there was no room when they came. In their order.
 #[derive(Default)]
-pub(crate) struct Intake {
+pub(crate) struct SentQueue {
     waiting: VecDeque<(SessionId, Sent)>,
 }
 
-impl Intake {
+impl SentQueue {
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }

@@ -158,7 +158,7 @@ impl ObjectQueue {
 
 /// All operations of a group that have come and are not answered.
 #[derive(Debug, Default)]
-pub(crate) struct ClientOps {
+pub(super) struct ClientOps {
     /// Operations that wait until the group is active, in order of arrival.
     pub(super) waiting: VecDeque<ClientOp>,
     /// Memory that all operations together hold, and the shares of it that those that have started took.
@@ -273,14 +273,14 @@ impl ClientOps {
         cx.shared.held.put_back(op.share(), bytes);
     }
 
+    /// Tells whether operations on the object wait for their turn, or have started and are not answered.
+    pub fn wait_for(&self, object: &ObjectId) -> bool {
+        self.objects.get(object).is_some_and(|queue| !queue.queue.is_empty())
+    }
+
     /// Tells whether an update of an object in `from .. until` is on its way.
     pub fn any_update_in_flight(&self, from: &ObjectId, until: &ObjectId) -> bool {
         self.objects.range(from..until).any(|(_, queue)| queue.updates_in_flight > 0)
-    }
-
-    /// Returns [`ClientOps::any_update_in_flight`] as a question that can be passed on.
-    pub fn in_flight(&self) -> impl Fn(&ObjectId, &ObjectId) -> bool {
-        |from, until| self.any_update_in_flight(from, until)
     }
 
     /// Counts an update of the object that is in flight no more.

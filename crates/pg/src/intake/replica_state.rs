@@ -6,7 +6,7 @@ use types::EVersion;
 
 /// A member's knowledge of its right to answer reads in the interval that it has joined. It is not the primary.
 #[derive(Debug, Default)]
-pub(crate) struct ReplicaReads {
+pub(super) struct ReplicaReads {
     /// Time until which it may answer reads.
     pub(super) until: Duration,
     pub(super) asked_at: Option<Duration>,

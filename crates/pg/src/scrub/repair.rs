@@ -66,7 +66,7 @@ impl Pg {
             Choice::Replace(finding) => finding,
             Choice::Record { version, digests } => {
                 tracing::warn!(pg = %self.core.id, %object, %osd, ?digests, "an operator has chosen: its digests are recorded");
-                self.record(cx, &object, Record { version, digests });
+                self.with_intake(cx, |intake, cx| intake.record(cx, &object, Record { version, digests }));
                 return Ok(Kept::Recorded);
             }
         };

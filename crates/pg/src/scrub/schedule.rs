@@ -227,7 +227,7 @@ impl ScrubSchedule {
                 }
                 if pg.may_scrub(cx) {
                     running.stuck_since = None;
-                    pg.scrub.chunk(&mut pg.core, cx, &pg.ops.in_flight());
+                    pg.scrub.chunk(&mut pg.core, cx, &pg.requests.in_flight());
                     return true;
                 }
                 running.next_at = cx.now + TRY_AGAIN_AFTER;

@@ -36,12 +36,12 @@ impl Shard {
 
     pub fn client_closed(&mut self, session: SessionId) {
         self.host.clients.remove(&session);
-        self.intake.forget(session);
+        self.sent.forget(session);
         self.forget_deferred(|of| of == session);
         self.host.shared.backoffs.session_ended(session);
         for pg in self.pgs.values_mut() {
             pg.watches.session_closed(session, self.host.now);
-            pg.reader_left(&mut self.host.context(), session);
+            pg.with_intake(&mut self.host.context(), |intake, cx| intake.reader_left(cx, session));
         }
         self.settle();
     }
@@ -57,7 +57,7 @@ impl Shard {
         }
         let times = OpTimes::new(began, self.host.now);
         match self.is_full() {
-            true => self.intake.push(session, Sent::Op { tid: envelope.header.tid, op, times }),
+            true => self.sent.push(session, Sent::Op { tid: envelope.header.tid, op, times }),
             false => self.dispatch_op(session, envelope.header.tid, op, times),
         }
         Ok(())
@@ -68,9 +68,9 @@ impl Shard {
     /// Errors: the message is malformed; its session must be closed.
     pub fn client_backoff(&mut self, session: SessionId, envelope: &Envelope) -> Result<(), DecodeError> {
         let ack = OsdBackoff::open(envelope)?;
-        match (ack.op, self.intake.is_empty()) {
+        match (ack.op, self.sent.is_empty()) {
             (BackoffOp::AckBlock, true) => self.dispatch_ack(session, ack),
-            (BackoffOp::AckBlock, false) => self.intake.push(session, Sent::Ack(ack)),
+            (BackoffOp::AckBlock, false) => self.sent.push(session, Sent::Ack(ack)),
             (BackoffOp::Block | BackoffOp::Unblock, _) => {}
         }
         Ok(())
@@ -133,10 +133,10 @@ impl Shard {
             return self.host.context().send_client(session, tid, reply);
         }
         let op = ClientOp::new(session, tid, reqid, op, times).called_by(caller);
-        match as_member {
-            true => pg.replica_read(&mut self.host.context(), op),
-            false => pg.client_op(&mut self.host.context(), op),
-        }
+        pg.with_intake(&mut self.host.context(), |intake, cx| match as_member {
+            true => intake.replica_read(cx, op),
+            false => intake.client_op(cx, op),
+        });
         self.settle();
     }
 

@@ -19,7 +19,7 @@ impl Shard {
             found: deferred.chain(in_groups).sum(),
             copied: self.host.shared.copies.held_bytes(),
             copied_found: self.host.shared.copies.found_bytes(),
-            waiting: self.intake.bytes(),
+            waiting: self.sent.bytes(),
             uncommitted: self.host.store.uncommitted_bytes(),
         }
     }

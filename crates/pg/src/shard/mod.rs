@@ -29,7 +29,7 @@ use crate::healing::pacing::PacingView;
 use crate::healing::reservations::Change;
 use crate::healing::strays::Strays;
 use crate::hops::{MemberHops, Recorder};
-use crate::intake::memory::{Intake, Sent};
+use crate::intake::memory::{Sent, SentQueue};
 use crate::messages::PgInterval;
 use crate::messages::healing::PgReserved;
 use crate::messages::lease::{LeaseGet, ReadShareGet};
@@ -77,7 +77,7 @@ pub struct Shard {
     rep_replies: BTreeMap<(OsdId, PgId), (Epoch, EVersion)>,
     /// Reports about single updates that go with them.
     rep_hops: BTreeMap<OsdId, Vec<RepHops>>,
-    intake: Intake,
+    sent: SentQueue,
     check: BackgroundCheck,
     bench: Option<Bench>,
     bench_result: Option<Result<Duration, BenchError>>,
@@ -111,7 +111,7 @@ impl Shard {
             deferred: BTreeMap::new(),
             rep_replies: BTreeMap::new(),
             rep_hops: BTreeMap::new(),
-            intake: Intake::default(),
+            sent: SentQueue::default(),
             check: BackgroundCheck::new(),
             bench: None,
             bench_result: None,
@@ -224,7 +224,7 @@ impl Shard {
     /// Tells whether clients' requests hold as much as they may. The driver then reads nothing more from clients; what
     /// was read already waits.
     pub fn is_full(&self) -> bool {
-        !self.intake.is_empty() || !self.has_room()
+        !self.sent.is_empty() || !self.has_room()
     }
 
     fn has_room(&self) -> bool {
@@ -275,7 +275,7 @@ impl Shard {
             return;
         }
         self.host.shared.leases.end_held();
-        self.pgs.values_mut().for_each(|pg| pg.replica_reads.end_share());
+        self.pgs.values_mut().for_each(|pg| pg.requests.end_share());
     }
 
     pub(crate) fn groups(&self) -> impl Iterator<Item = &Pg> {
@@ -342,7 +342,7 @@ impl Shard {
     /// Goes on with reads that wait, as they may be answered now.
     fn lease_came(&mut self) {
         for id in std::mem::take(&mut self.host.shared.leases.waiting) {
-            self.with_group(id, |pg, cx| pg.lease_came(cx));
+            self.with_group(id, |pg, cx| pg.with_intake(cx, |intake, _| intake.lease_came()));
         }
     }
 
@@ -350,7 +350,7 @@ impl Shard {
         while self.host.agenda.wakes.first().is_some_and(|(at, _)| *at <= self.host.now) {
             let (_, id) = self.host.agenda.wakes.pop_first().expect("just seen");
             self.with_group(id, |pg, cx| {
-                pg.keep_share(cx);
+                pg.intake().keep_share(cx);
                 pg.members_changed(cx);
                 pg.healer().go_on_without(cx);
                 pg.trim_on(cx);
@@ -362,7 +362,7 @@ impl Shard {
         }
         while self.host.agenda.hedges.first().is_some_and(|(at, _)| *at <= self.host.now) {
             let (_, id) = self.host.agenda.hedges.pop_first().expect("just seen");
-            self.with_group(id, |pg, cx| pg.hedge(cx));
+            self.with_group(id, |pg, cx| pg.gatherer().hedge(cx));
         }
     }
 
@@ -385,7 +385,7 @@ impl Shard {
         self.host.agenda.scrubs_later.clear();
         self.forget_deferred(|_| true);
         self.deferred.clear();
-        self.intake.clear();
+        self.sent.clear();
         self.host.agenda.effects.clear();
         self.host.outbox.reports.clear();
         self.host.outbox.interrupted.clear();
@@ -499,10 +499,10 @@ impl Shard {
         let waiting = self.host.shared.held.take_waiting();
         let mut any = !waiting.is_empty();
         for id in waiting {
-            self.with_group(id, |pg, cx| pg.memory_came(cx));
+            self.with_group(id, |pg, cx| pg.with_intake(cx, |intake, _| intake.memory_came()));
         }
         while self.has_room()
-            && let Some((session, sent)) = self.intake.pop()
+            && let Some((session, sent)) = self.sent.pop()
         {
             any = true;
             match sent {
@@ -533,7 +533,7 @@ impl Shard {
         let is_tick = std::mem::take(&mut self.room_tick);
         if std::mem::take(&mut self.host.shared.rooms.has_come) || is_tick {
             for id in std::mem::take(&mut self.host.shared.rooms.waiting) {
-                self.with_group(id, |pg, cx| pg.room_came(cx));
+                self.with_group(id, |pg, cx| pg.with_intake(cx, |intake, _| intake.room_came()));
             }
         }
         let room_bytes = self.host.store.room_bytes();

@@ -97,8 +97,12 @@ impl Shard {
                     pg.scrub.done(&pg.core, cx, message);
                 }
             }),
-            M::ShardRead(message) => self.hand_to(message, |pg, cx, message| pg.shard_read(cx, from, message)),
-            M::ShardReadReply(reply) => self.hand_to(reply, |pg, cx, reply| pg.shard_read_came(cx, from, reply)),
+            M::ShardRead(message) => {
+                self.hand_to(message, |pg, cx, message| pg.gatherer().shard_read(cx, from, message))
+            }
+            M::ShardReadReply(reply) => {
+                self.hand_to(reply, |pg, cx, reply| pg.gatherer().shard_read_came(cx, from, reply))
+            }
             M::RollForward(message) => {
                 self.hand_to(message, |pg, cx, message| pg.updates().forward_told(cx, from, &message))
             }
@@ -178,7 +182,7 @@ impl Shard {
         for wish in get.wishes {
             let id = self.instance(wish.pg.pgid);
             let pg = self.pgs.get_mut(&id);
-            shares.extend(pg.and_then(|pg| pg.share_wanted(&mut self.host.context(), from, wish)));
+            shares.extend(pg.and_then(|pg| pg.agreement().share_wanted(&mut self.host.context(), from, wish)));
             self.settle();
         }
         if !shares.is_empty() {
@@ -189,7 +193,7 @@ impl Shard {
     fn shares_told(&mut self, from: OsdId, told: ReadShare) {
         for share in told.shares {
             let id = self.instance(share.wish.pg.pgid);
-            self.with_group(id, |pg, cx| pg.share_told(cx, from, &share));
+            self.with_group(id, |pg, cx| pg.intake().share_told(cx, from, &share));
         }
     }
 

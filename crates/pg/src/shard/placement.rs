@@ -88,7 +88,7 @@ impl Shard {
         for (id, pg) in &mut self.pgs {
             let pool = id.pool.base();
             if is_full(&advance.before, pool) && !is_full(map, pool) {
-                pg.full_ended(map.epoch);
+                pg.requests.full_ended(map.epoch);
             }
         }
         if computed > 0 {

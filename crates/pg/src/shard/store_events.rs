@@ -56,10 +56,14 @@ impl Shard {
         match self.host.agenda.waiters.remove(&id) {
             None => {}
             Some(Waiter::ClientOp { pgid, op }) => {
-                self.with_group(pgid, |pg, cx| pg.op_lookup_done(cx, op, id, data));
+                self.with_group(pgid, |pg, cx| {
+                    pg.with_intake(cx, |intake, cx| intake.op_lookup_done(cx, op, id, data));
+                });
             }
             Some(Waiter::Scrub { pgid }) => {
-                self.with_group(pgid, |pg, cx| pg.scrub.lookup_done(&mut pg.core, cx, &pg.ops.in_flight(), id, data));
+                self.with_group(pgid, |pg, cx| {
+                    pg.scrub.lookup_done(&mut pg.core, cx, &pg.requests.in_flight(), id, data)
+                });
             }
             Some(Waiter::Check) => {
                 self.check.lookup_done(&mut self.host.context(), &mut self.pgs, id, data);
@@ -91,17 +95,17 @@ impl Shard {
             Some(Waiter::OldShard) => match self.host.context().old_shard_lookup_done(id, data) {
                 Some((to, reply)) if to == self.host.whoami => {
                     let id = self.instance(reply.pg.pgid);
-                    self.with_group(id, |pg, cx| pg.shard_read_came(cx, to, reply));
+                    self.with_group(id, |pg, cx| pg.gatherer().shard_read_came(cx, to, reply));
                 }
                 Some((to, reply)) => self.host.context().send_osd(to, reply),
                 None => {}
             },
             Some(Waiter::ShardRead { pgid }) => {
-                self.with_group(pgid, |pg, cx| pg.serve_lookup_done(cx, id, data));
+                self.with_group(pgid, |pg, cx| pg.gatherer().serve_lookup_done(cx, id, data));
             }
             Some(Waiter::Rebuild { pgid, object }) => {
                 if let Some(data) = data {
-                    self.with_group(pgid, |pg, cx| pg.rebuild_read(cx, &object, id, data));
+                    self.with_group(pgid, |pg, cx| pg.gatherer().rebuild_read(cx, &object, id, data));
                 }
             }
             Some(Waiter::Reread { pgid }) => {

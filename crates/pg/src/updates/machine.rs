@@ -3,7 +3,7 @@
 use super::replication::Replication;
 use crate::agreement::members::Members;
 use crate::agreement::phase::Peering;
-use crate::coded::Coded;
+use crate::coded::old_shards::OldShards;
 use crate::context::Context;
 use crate::group::core::Core;
 use crate::group::effects::Effect;
@@ -17,7 +17,7 @@ use crate::scrub::counts::ScrubCounts;
 /// * Outputs: messages and transactions, by the context. The caller needs some of what they come to at once, which is
 ///   what methods return; all else that they cause is effects ([`crate::group::effects`]).
 ///
-/// They ask members, healing and reads over shards who has an object, and change none of them.
+/// They ask members, healing, and what is known of former members' shards who has an object, and change none of them.
 pub(crate) struct Updates<'a> {
     pub(super) state: &'a mut Replication,
     pub(super) core: &'a mut Core,
@@ -25,13 +25,27 @@ pub(crate) struct Updates<'a> {
     pub(super) members: &'a Members,
     pub(super) peering: &'a Peering,
     pub(super) healing: &'a Healing,
-    pub(super) coded: &'a Coded,
+    pub(super) old_shards: &'a OldShards,
+}
+
+impl<'a> Updates<'a> {
+    pub fn new(
+        state: &'a mut Replication,
+        core: &'a mut Core,
+        counts: ScrubCounts<'a>,
+        members: &'a Members,
+        peering: &'a Peering,
+        healing: &'a Healing,
+        old_shards: &'a OldShards,
+    ) -> Updates<'a> {
+        Updates { state, core, counts, members, peering, healing, old_shards }
+    }
 }
 
 impl Updates<'_> {
     /// Returns whom to ask where objects are.
     pub(super) fn whereabouts(&self) -> Whereabouts<'_> {
-        Whereabouts::new(self.healing, self.core, self.members, self.coded, self.peering)
+        Whereabouts::new(self.healing, self.core, self.members, self.old_shards, self.peering)
     }
 
     pub(super) fn cause(&self, cx: &mut Context<'_>, effect: Effect) {

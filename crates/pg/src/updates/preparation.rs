@@ -1,8 +1,8 @@
 //! Executed updates are made ready: all that is stored and sent of them is computed before anything changes.
 
-use crate::coded::Coded;
 use crate::coded::change::ShardWrites;
 use crate::coded::skipped::Skipped;
+use crate::coded::state::Coded;
 use crate::coded::undo::Undo;
 use crate::context::Context;
 use crate::group::core::Core;
@@ -93,7 +93,7 @@ impl PreparedUpdate {
             voids: EVersion::ZERO,
         };
         let mut steps = std::mem::take(&mut effects.steps);
-        let writes = effects.change.take().map(|change| coded.shard_steps(&op.object, &change, &mut steps));
+        let writes = effects.change.take().map(|change| coded.code().shard_steps(&op.object, &change, &mut steps));
         let (own, own_steps, shards) = match writes {
             None => (own, steps.clone(), None),
             Some(writes) => {

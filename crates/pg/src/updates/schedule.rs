@@ -13,21 +13,22 @@ use types::{ObjectId, OsdId};
 impl Pg {
     /// Returns the group's updates, with what they are lent.
     pub(crate) fn updates(&mut self) -> Updates<'_> {
-        Updates {
-            state: &mut self.replication,
-            core: &mut self.core,
-            counts: ScrubCounts::of(&mut self.scrub),
-            members: &self.members,
-            peering: &self.peering,
-            healing: &self.healing,
-            coded: &self.coded,
-        }
+        let counts = ScrubCounts::of(&mut self.scrub);
+        Updates::new(
+            &mut self.replication,
+            &mut self.core,
+            counts,
+            &self.members,
+            &self.peering,
+            &self.healing,
+            self.coded.old_shards(),
+        )
     }
 
     /// As member: takes the primary's update, whose first byte came at `began`.
     pub(crate) fn rep_op(&mut self, cx: &mut Context<'_>, from: OsdId, message: RepOp, began: Duration) {
         if let Some(committed) = self.updates().update_came(cx, from, message, began) {
-            self.replica_reads.all_have(committed);
+            self.requests.all_have(committed);
         }
     }
 
@@ -51,7 +52,7 @@ impl Pg {
     /// Removes states of an object, unless the interval has ended in which their removal was decided.
     pub(crate) fn trim_object(&mut self, cx: &mut Context<'_>, object: ObjectId) {
         if self.snap_trim.is_wanted(&object) {
-            self.queue_trim(cx, object);
+            self.with_intake(cx, |intake, cx| intake.queue_trim(cx, object));
         }
     }
 

@@ -4,10 +4,12 @@
 //! that may not be durable everywhere yet; `docs/peering.md` gives the reasons. What it cannot answer at once and for
 //! certain it refuses with EAGAIN, which sends the client to the primary.
 
-use super::{ClientOp, refusal};
 use crate::agreement::leases::LEASE;
 use crate::context::{Context, Waiter};
-use crate::group::pg::Pg;
+use crate::intake::arrival::refusal;
+use crate::intake::machine::Intake;
+use crate::intake::operations::ClientOp;
+use crate::intake::state::ask_elsewhere;
 use crate::messages::lease::{Share, ShareWish};
 use crate::ops::{Effects, Run};
 use mutant::Mutant;
@@ -15,7 +17,7 @@ use std::time::Duration;
 use store::{LookupId, ReadError};
 use types::{EVersion, Errno, ObjectId, OsdId};
 use wire::Rope;
-use wire::messages::{OpCode, OsdOpReply};
+use wire::messages::OpCode;
 
 /// Time after which a share is asked for again: the primary may have had to ask others first.
 const ASK_AGAIN: Duration = Duration::from_millis(100);
@@ -28,21 +30,22 @@ const _: () = assert!(
 /// Time for which a share is kept after a read, so that members answer also where few reads come to each group.
 const KEEP: Duration = Duration::from_secs(10);
 
-impl Pg {
+impl Intake<'_> {
     /// Answers a client's read that has come to this OSD, which is not the primary.
     pub(crate) fn replica_read(&mut self, cx: &mut Context<'_>, mut op: ClientOp) {
         op.times.sampled = cx.shared.recorder.chooses(&op.reqid);
-        self.replica_reads.wanted_at = Some(cx.now);
+        self.state.replica_reads.wanted_at = Some(cx.now);
         cx.shared.leases.replica_reads.asked += 1;
         let may_answer = refusal(&op, cx.limits).is_none() && op.op.ops.iter().all(|step| is_plain_read(step.code));
         if !may_answer || !self.may_read_here(cx, &op.object) {
-            return self.send_to_primary(cx, &op);
+            return ask_elsewhere(cx, &op);
         }
-        self.ops.hold(cx, &op);
+        self.state.ops.hold(cx, &op);
         let share_bytes = op.share_bytes();
-        let number = self.ops.keep(op);
-        self.ops.take(cx, number, share_bytes);
-        self.replica_reads.running.insert(number, self.core.log.head());
+        let number = self.state.ops.keep(op);
+        self.state.ops.take(cx, number, share_bytes);
+        let head = self.core().log.head();
+        self.state.replica_reads.running.insert(number, head);
         self.run_replica_read(cx, number);
     }
 
@@ -51,12 +54,12 @@ impl Pg {
     fn may_read_here(&mut self, cx: &mut Context<'_>, object: &ObjectId) -> bool {
         if self.may_have_share() {
             let has_share = self.has_share(cx);
-            let is_settled = !self.changed_after(object, self.replica_reads.committed);
-            if !has_share || !is_settled || cx.now + LEASE / 2 >= self.replica_reads.until {
+            let is_settled = !self.changed_after(object, self.state.replica_reads.committed);
+            if !has_share || !is_settled || cx.now + LEASE / 2 >= self.state.replica_reads.until {
                 self.want_share(cx);
             }
             let is_settled = is_settled || mutant::is(Mutant::ReplicaReadsBesideUpdates);
-            return has_share && is_settled && !self.core.missing.contains_key(object);
+            return has_share && is_settled && !self.core().missing.contains_key(object);
         }
         false
     }
@@ -64,33 +67,33 @@ impl Pg {
     /// Returns true if this member has all that the log names, or knows what it lacks, in the interval that it has
     /// joined.
     fn may_have_share(&self) -> bool {
-        !self.is_loading()
-            && self.core.protection().is_whole_on_each()
-            && self.core.info.complete
+        !self.is_loading
+            && self.core().protection().is_whole_on_each()
+            && self.core().info.complete
             && self.progress().has_started()
     }
 
     fn has_share(&self, cx: &Context<'_>) -> bool {
-        let until = self.replica_reads.until;
+        let until = self.state.replica_reads.until;
         cx.now < until || until > Duration::ZERO && mutant::is(Mutant::ShareNeverEnds)
     }
 
     fn want_share(&mut self, cx: &mut Context<'_>) {
-        let asked_lately = self.replica_reads.asked_at.is_some_and(|at| cx.now < at + ASK_AGAIN);
-        if let Some(primary) = self.core.interval.primary.filter(|_| !asked_lately) {
-            self.replica_reads.asked_at = Some(cx.now);
-            let wish = ShareWish { pg: self.core.pg_interval(), stamp: cx.now.as_micros() as u64 };
+        let asked_lately = self.state.replica_reads.asked_at.is_some_and(|at| cx.now < at + ASK_AGAIN);
+        if let Some(primary) = self.core().interval.primary.filter(|_| !asked_lately) {
+            self.state.replica_reads.asked_at = Some(cx.now);
+            let wish = ShareWish { pg: self.core().pg_interval(), stamp: cx.now.as_micros() as u64 };
             cx.shared.leases.shares_wanted.entry(primary).or_default().push(wish);
-            cx.agenda.wakes.insert((cx.now + ASK_IDLE, self.core.id));
+            cx.agenda.wakes.insert((cx.now + ASK_IDLE, self.core().id));
         }
     }
 
     /// Asks again for a share that is about to end, as time has passed, if there may be more to read.
     pub(crate) fn keep_share(&mut self, cx: &mut Context<'_>) {
-        let is_wanted = self.replica_reads.wanted_at.is_some_and(|at| cx.now < at + KEEP);
-        if is_wanted && !self.core.is_primary(cx.whoami) && self.may_have_share() {
-            match self.replica_reads.until.checked_sub(LEASE / 2) {
-                Some(at) if cx.now < at => drop(cx.agenda.wakes.insert((at.max(cx.now + ASK_AGAIN), self.core.id))),
+        let is_wanted = self.state.replica_reads.wanted_at.is_some_and(|at| cx.now < at + KEEP);
+        if is_wanted && !self.core().is_primary(cx.whoami) && self.may_have_share() {
+            match self.state.replica_reads.until.checked_sub(LEASE / 2) {
+                Some(at) if cx.now < at => drop(cx.agenda.wakes.insert((at.max(cx.now + ASK_AGAIN), self.core().id))),
                 _ => self.want_share(cx),
             }
         }
@@ -103,36 +106,18 @@ impl Pg {
                 == (object.hash, &object.name, &object.nspace, &object.key)
         };
         // A log that does not reach back so far cannot tell.
-        self.core.log.after(version).is_none_or(|mut entries| entries.any(|entry| is_of(&entry.object)))
-    }
-
-    /// Gives `member`, as primary, a share of the leases by which it wants to read, too. It gets one as long as all
-    /// serving members let this OSD read, if it has been recorded as one of them and no more can be added in this
-    /// interval: a member that is added later has promised nothing.
-    pub(crate) fn share_wanted(&mut self, cx: &mut Context<'_>, member: OsdId, wish: ShareWish) -> Option<Share> {
-        let may_share = wish.pg.since == self.core.interval.since
-            && self.core.is_primary(cx.whoami)
-            && self.is_active()
-            && self.core.protection().is_whole_on_each()
-            && self.members.all_serve()
-            && self.members.standing(member).is_some()
-            && self.progress().is_recorded(member);
-        if !may_share {
-            return None;
-        }
-        let span = cx.shared.leases.left(self.members.iter().map(|(osd, _)| osd), cx.now)?;
-        cx.shared.leases.share(member, span, cx.now);
-        Some(Share { wish, span: span.as_micros() as u64, committed: self.replication.durability().committed() })
+        self.core().log.after(version).is_none_or(|mut entries| entries.any(|entry| is_of(&entry.object)))
     }
 
     /// Takes a share by which the primary lets this member read.
     pub(crate) fn share_told(&mut self, cx: &mut Context<'_>, from: OsdId, share: &Share) {
         // The stamp has whole microseconds, the clock may be finer.
         let stamp = u128::from(share.wish.stamp);
-        let asked = self.replica_reads.asked_at.filter(|at| at.as_micros() == stamp);
-        let Some(asked) = asked.filter(|_| self.peering.follows(from, share.wish.pg.since)) else { return };
-        self.replica_reads.until = (asked + Duration::from_micros(share.span)).max(self.replica_reads.until);
-        self.replica_reads.all_have(share.committed);
+        let asked = self.state.replica_reads.asked_at.filter(|at| at.as_micros() == stamp);
+        let Some(asked) = asked.filter(|_| self.peering().follows(from, share.wish.pg.since)) else { return };
+        self.state.replica_reads.until =
+            (asked + Duration::from_micros(share.span)).max(self.state.replica_reads.until);
+        self.state.replica_reads.all_have(share.committed);
         self.keep_share(cx);
     }
 
@@ -144,8 +129,8 @@ impl Pg {
         id: LookupId,
         data: Option<&Result<Rope, ReadError>>,
     ) -> Option<()> {
-        let began_at = *self.replica_reads.running.get(&number)?;
-        let op = &self.ops.ops[&number];
+        let began_at = *self.state.replica_reads.running.get(&number)?;
+        let op = &self.state.ops.ops[&number];
         // The state that it has read so far must be the present one.
         let is_spoiled = matches!(data, Some(Err(_)))
             || self.changed_after(&op.object, began_at)
@@ -153,9 +138,9 @@ impl Pg {
             || !self.has_share(cx)
             || self.lapse(cx, op).is_some();
         if is_spoiled {
-            self.replica_read_refused(cx, number);
+            self.state.replica_read_refused(cx, number);
         } else {
-            let op = self.ops.ops.get_mut(&number).expect("just seen");
+            let op = self.state.ops.ops.get_mut(&number).expect("just seen");
             if let Some(result) = data {
                 op.progress.answers.read_done(id, result.clone());
             }
@@ -168,45 +153,27 @@ impl Pg {
         loop {
             match self.execute(cx, number) {
                 Run::Blocked(id) => {
-                    let op = self.ops.ops.get_mut(&number).expect("operation is known");
+                    let op = self.state.ops.ops.get_mut(&number).expect("operation is known");
                     op.progress.waits_for = Some(id);
                     op.times.blocked(cx.now);
-                    return cx.wait(id, Waiter::ClientOp { pgid: self.core.id, op: number });
+                    return cx.wait(id, Waiter::ClientOp { pgid: self.core().id, op: number });
                 }
-                Run::Wants(state) if !self.core.missing.contains_key(&state) => {
-                    self.ops.ops.get_mut(&number).expect("operation is known").progress.at_hand.push(state);
+                Run::Wants(state) if !self.core().missing.contains_key(&state) => {
+                    self.state.ops.ops.get_mut(&number).expect("operation is known").progress.at_hand.push(state);
                 }
                 Run::Done(effects) if !is_unreadable(&effects) => {
-                    self.replica_reads.running.remove(&number);
+                    self.state.replica_reads.running.remove(&number);
                     cx.shared.leases.replica_reads.served += 1;
-                    let mut op = self.ops.ops.remove(&number).expect("operation is known");
+                    let mut op = self.state.ops.ops.remove(&number).expect("operation is known");
                     op.times.executed(cx.now);
                     return self.answer_read(cx, op, effects);
                 }
                 // An object that cannot be read here can perhaps be read elsewhere.
                 Run::Wants(_) | Run::Done(_) | Run::Gather { .. } | Run::Copy(_) => {
-                    return self.replica_read_refused(cx, number);
+                    return self.state.replica_read_refused(cx, number);
                 }
             }
         }
-    }
-
-    fn replica_read_refused(&mut self, cx: &mut Context<'_>, number: u64) {
-        self.replica_reads.running.remove(&number);
-        let op = self.ops.ops.remove(&number).expect("operation is known");
-        self.ops.release(cx, &op);
-        self.send_to_primary(cx, &op);
-    }
-
-    /// Refuses all reads on their way: the states that this member reads for clients may not be the newest any more.
-    pub(crate) fn refuse_replica_reads(&mut self, cx: &mut Context<'_>) {
-        for number in self.replica_reads.running.keys().copied().collect::<Vec<_>>() {
-            self.replica_read_refused(cx, number);
-        }
-    }
-
-    fn send_to_primary(&self, cx: &mut Context<'_>, op: &ClientOp) {
-        cx.send_client(op.session, op.tid, OsdOpReply::to(&op.op, Errno::EAGAIN.as_result(), cx.map.epoch));
     }
 }
 
