@@ -17,7 +17,7 @@ use wire::{DecodeError, Envelope, Message};
 
 impl Monitor {
     pub(super) fn message(&mut self, now: Now, session: SessionId, envelope: &Envelope, out: &mut Vec<MonitorAction>) {
-        if !self.sessions.contains_key(&session) {
+        if self.sessions.get(&session).is_none_or(|known| known.is_ending) {
             return;
         }
         if let Err(e) = self.dispatch(now, session, envelope, out) {

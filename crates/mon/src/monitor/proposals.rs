@@ -143,7 +143,7 @@ struct InFlight {
 
 impl Proposals {
     /// Returns true if a request of this session waits or is on its way to the log.
-    fn is_changing_for(&self, session: SessionId) -> bool {
+    pub fn is_changing_for(&self, session: SessionId) -> bool {
         let waits = |request: &PendingRequest| match request {
             PendingRequest::Command(request) => request.session == session,
             PendingRequest::PoolOp { session: of, .. } => *of == session,

@@ -97,7 +97,9 @@ fn sessions_at_the_managers_address_end_with_the_secrets_of_managers() {
     h.pass(secs(5));
     assert_eq!(ended(&h), 0);
     assert_eq!(h.command(admin, r#"{"prefix":"auth rm","entity":"mgr.x"}"#).result, 0);
-    // Not all come again at once.
+    // Not all come again at once, and answers have a second to get there.
+    h.pass(secs(1));
+    assert_eq!(ended(&h), 0);
     h.pass(secs(1));
     assert_eq!(ended(&h), 16);
     h.pass(secs(1));
@@ -112,6 +114,39 @@ fn sessions_at_the_managers_address_end_with_the_secrets_of_managers() {
     assert!(!h.closed.contains(&again) && h.noout_at_manager(again) == 0);
     h.pass(secs(3700));
     assert!(h.closed.contains(&again) && !h.closed.contains(&at_monitor));
+}
+
+/// A client whose session ends repeats what was not answered.
+#[test]
+fn a_session_at_the_managers_address_ends_once_its_commands_are_answered() {
+    let client = ("client.m", KeyKind::Aes, &[("mon", "allow r"), ("mgr", "allow *")][..]);
+    let manager = ("mgr.x", KeyKind::Aes, &[("mon", "allow profile mgr"), ("mgr", "allow *")][..]);
+    let mut h = asking(&[client, manager]);
+    let admin = h.join(2, "client.admin", EntityName::client(1));
+    let mut client = h.party("client.m");
+    h.meet(4, &mut client).unwrap();
+    let [busy, idle] = [1, 2].map(|number| {
+        let there = h.reach_manager(100 + number, &client).unwrap();
+        h.begin_at_manager(number, &there)
+    });
+    assert_eq!(h.command(admin, r#"{"prefix":"auth rm","entity":"mgr.x"}"#).result, 0);
+    h.hold_commits = true;
+    let set = |h: &mut Harness, flag: &str| {
+        let cmd = vec![format!(r#"{{"prefix":"osd set","key":"{flag}"}}"#)];
+        h.say(busy, msg::MgrCommand { fsid: FSID, cmd, input: Default::default() });
+    };
+    set(&mut h, "noout");
+    h.pass(secs(1));
+    // It hears of the end of its session and asks again.
+    set(&mut h, "noscrub");
+    h.pass(secs(5));
+    assert!(h.closed.contains(&idle) && !h.closed.contains(&busy));
+    h.release_commits();
+    let answers: Vec<i32> = h.heard::<msg::MgrCommandReply>(busy).iter().map(|reply| reply.result).collect();
+    assert_eq!(answers, [0]);
+    assert!(h.map().flags.contains(OsdMapFlags::NOOUT) && !h.map().flags.contains(OsdMapFlags::NOSCRUB));
+    h.pass(secs(1));
+    assert!(h.closed.contains(&busy));
 }
 
 #[test]
