@@ -40,7 +40,7 @@ use crate::ops::Limits;
 use crate::scrub::background_check::{BackgroundCheck, CheckCounts};
 use crate::scrub::schedule::ScrubSchedule;
 use bench::{Bench, BenchError};
-use deferred::Deferred;
+use deferred::{Deferred, Queried};
 use homes::Homes;
 use host::Host;
 use merges::Merges;
@@ -73,6 +73,7 @@ pub struct Shard {
     /// Placements of the map that comes into force next.
     placing: Option<MappingUpdate>,
     deferred: BTreeMap<Epoch, Vec<Deferred>>,
+    queried: Queried,
     /// Acknowledgements to primaries, gathered over a turn: the newest of each group.
     rep_replies: BTreeMap<(OsdId, PgId), (Epoch, EVersion)>,
     /// Reports about single updates that go with them.
@@ -109,6 +110,7 @@ impl Shard {
             mapping: PgMapping::default(),
             placing: None,
             deferred: BTreeMap::new(),
+            queried: Queried::default(),
             rep_replies: BTreeMap::new(),
             rep_hops: BTreeMap::new(),
             intake: Intake::default(),
@@ -385,6 +387,7 @@ impl Shard {
         self.host.agenda.scrubs_later.clear();
         self.forget_deferred(|_| true);
         self.deferred.clear();
+        self.queried.clear();
         self.intake.clear();
         self.host.agenda.effects.clear();
         self.host.outbox.reports.clear();
