@@ -11,7 +11,7 @@ use crate::messages::rename::Rehome;
 use crate::messages::replication::RepOpReply;
 use crate::messages::room::{RoomGet, RoomTold};
 use crate::messages::table::GroupMessage;
-use crate::messages::{PeerKind, PeerMessage};
+use crate::messages::{PeerKind, PeerMessage, sequence};
 use mutant::Mutant;
 use std::time::Duration;
 use types::OsdId;
@@ -24,7 +24,7 @@ impl Shard {
     pub fn peer_message(&mut self, from: OsdId, envelope: &Envelope, began: Duration) -> Result<(), DecodeError> {
         let tid = envelope.header.tid;
         match PeerKind::of(envelope.header.kind) {
-            Some(kind) => match kind.open(envelope)? {
+            Some(kind) => match kind.open(envelope).and_then(|message| sequence::check(&message).map(|()| message))? {
                 PeerMessage::PgQuery(query) if query.epoch > self.host.maps.epoch() => {
                     let bytes = self.queried.add(from, envelope.front.len())?;
                     self.defer(query.epoch, Deferred::Query { from, message: query, bytes });
