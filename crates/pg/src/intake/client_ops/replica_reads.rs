@@ -131,7 +131,7 @@ impl Pg {
         let stamp = u128::from(share.wish.stamp);
         let asked = self.replica_reads.asked_at.filter(|at| at.as_micros() == stamp);
         let Some(asked) = asked.filter(|_| self.peering.follows(from, share.wish.pg.since)) else { return };
-        self.replica_reads.until = (asked + Duration::from_micros(share.span)).max(self.replica_reads.until);
+        self.replica_reads.until = (asked + Duration::from_micros(share.span).min(LEASE)).max(self.replica_reads.until);
         self.replica_reads.all_have(share.committed);
         self.keep_share(cx);
     }
