@@ -1,4 +1,4 @@
-//! Log entries that another OSD sends follow each other: logs rest on that. Whoever sends others is not believed at all.
+//! Log entries that another OSD sends follow each other: logs rest on that. Whoever sends others is not believed.
 
 use super::PeerMessage;
 use crate::group::log::LogEntry;
