@@ -278,7 +278,7 @@ impl Proofs {
         self.peers.remove(&conn);
     }
 
-    /// Takes out a connection whose ticket has ended. While monitors give no tickets one goes on whose secret is at hand.
+    /// Takes out a connection whose ticket has ended. While monitors give none, one goes on whose secret is there.
     pub fn take_ended(&mut self, now: Duration) -> Option<ConnId> {
         self.follow();
         let ended = self.acceptor.take_ended();
