@@ -102,7 +102,7 @@ impl ServiceAccept {
     }
 }
 
-/// The least time for which a session goes on with a ticket. Ceph's clients look every ten seconds whether one of theirs
+/// The least time for which a session goes on with a ticket. Clients of Ceph look every ten seconds whether one of them
 /// grows old.
 const GOES_ON_MIN: Duration = Duration::from_secs(30);
 
