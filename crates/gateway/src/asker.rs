@@ -35,6 +35,17 @@ impl Peer {
     }
 }
 
+/// The name by which a request tells who owns a bucket that it names.
+#[derive(Clone, Copy)]
+pub(crate) struct ExpectedOwner(&'static str);
+
+impl ExpectedOwner {
+    /// Of the bucket that the request is about.
+    pub const OWN: ExpectedOwner = ExpectedOwner("x-amz-expected-bucket-owner");
+    /// Of the bucket of a copy's source.
+    pub const SOURCE: ExpectedOwner = ExpectedOwner("x-amz-source-expected-bucket-owner");
+}
+
 /// The parts of a request that rules may want to know.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked<'a> {
@@ -75,6 +86,18 @@ impl Asked<'_> {
         const NAME: &str = "x-amz-request-payer";
         self.header(NAME).is_some_and(|value| value == "requester")
             || self.query().iter().any(|(name, value)| name.eq_ignore_ascii_case(NAME) && value == "requester")
+    }
+
+    /// Refuses a bucket of another owner than the request expects, in headers or among the parameters of an address
+    /// that was signed before. Errors: `AccessDenied`.
+    pub fn check_owner(&self, expectation: ExpectedOwner, owner: &str) -> S3Result<()> {
+        let ExpectedOwner(name) = expectation;
+        let is_right = self.headers.get_all(name).iter().all(|value| value.as_bytes() == owner.as_bytes());
+        let is_other = |(named, value): &(String, String)| named.eq_ignore_ascii_case(name) && value != owner;
+        if is_right && !self.query().iter().any(is_other) {
+            return Ok(());
+        }
+        Err(S3Error::with_message(S3ErrorCode::AccessDenied, format!("the bucket has another owner than {name} tells")))
     }
 
     /// How the request was signed. The signature was checked before.
@@ -597,6 +620,39 @@ mod tests {
         assert!(may(Some("bob"), "/things?x-amz-request-payer=requester", &[]));
         assert!(!may(None, "/things", &paying), "nobody knows who pays");
         assert!(may(Some("ann"), "/things", &[]));
+    }
+
+    #[test]
+    fn requests_expect_the_owner_of_a_bucket() {
+        let (own, source) = ("x-amz-expected-bucket-owner", "x-amz-source-expected-bucket-owner");
+        let passes = |expectation, uri: &str, headers: &[(&'static str, &str)]| {
+            let headers = HeaderMap::from_iter(
+                headers.iter().map(|(n, v)| (http::HeaderName::from_static(n), v.parse().expect("a value"))),
+            );
+            let (uri, peer) = (uri.parse().expect("an address"), Peer::of(&Extensions::new()));
+            let (credentials, tags, form_signature, direction) = (None, None, None, Direction::Read);
+            let asked = Asked { credentials, headers: &headers, uri: &uri, peer, tags, form_signature, direction };
+            let checked = asked.check_owner(expectation, "acme$ann");
+            assert!(checked.as_ref().err().is_none_or(|error| *error.code() == S3ErrorCode::AccessDenied));
+            checked.is_ok()
+        };
+        for (expectation, name, other) in [(ExpectedOwner::OWN, own, source), (ExpectedOwner::SOURCE, source, own)] {
+            assert!(passes(expectation, "/b/k", &[]) && passes(expectation, "/b/k?prefix=owner", &[(other, "bob")]));
+            assert!(passes(expectation, "/b/k", &[(name, "acme$ann")]));
+            for wrong in ["ann", "acme$annie", "", "ACME$ANN"] {
+                assert!(!passes(expectation, "/b/k", &[(name, wrong)]), "{name}: {wrong}");
+            }
+            assert!(passes(expectation, &format!("/b/k?{name}=acme%24ann"), &[]));
+            assert!(!passes(expectation, &format!("/b/k?acl&{}=ann", name.to_uppercase()), &[]));
+            assert!(!passes(expectation, &format!("/b/k?{}=ann", name.replace('-', "%2D")), &[]));
+            assert!(!passes(expectation, &format!("/b/k?{name}=ann"), &[(name, "acme$ann")]), "one of two is wrong");
+        }
+        let mut twice = HeaderMap::from_iter([(http::HeaderName::from_static(own), "acme$ann".parse().expect("text"))]);
+        twice.append(own, "ann".parse().expect("a value"));
+        let (uri, peer) = ("/b".parse().expect("an address"), Peer::of(&Extensions::new()));
+        let (credentials, tags, form_signature, direction) = (None, None, None, Direction::Read);
+        let asked = Asked { credentials, headers: &twice, uri: &uri, peer, tags, form_signature, direction };
+        assert!(asked.check_owner(ExpectedOwner::OWN, "acme$ann").is_err());
     }
 
     #[test]

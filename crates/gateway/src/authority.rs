@@ -1,6 +1,6 @@
 //! Access keys, users, and who asks for something.
 
-use crate::asker::{Asked, Visit, identity_of, list_user};
+use crate::asker::{Asked, ExpectedOwner, Visit, identity_of, list_user};
 use crate::convert::{Gateway, ruled, told};
 use crate::notes::{note_bucket, note_requester};
 use crate::rates::{Limited, Meter, Rates, direction};
@@ -141,12 +141,13 @@ impl Authority {
         user.map_or_else(|_| String::new(), |user| s3::user_parts(&user.uid).0.to_owned())
     }
 
-    /// A request to a bucket, which counts for rate limits. Errors: `NoSuchBucket`, `AccessDenied` for suspended users,
-    /// `SlowDown`.
+    /// A request to a bucket, which counts for rate limits. Errors: `NoSuchBucket`, `AccessDenied` for suspended users
+    /// and for a bucket of another owner than the request expects, `SlowDown`.
     pub async fn visit<'a>(&self, asked: impl Into<Asked<'a>>, bucket: &str) -> S3Result<Visit> {
         let asked = asked.into();
         let direction = asked.direction;
-        let mut visit = self.visit_source(asked, bucket).await?;
+        let mut visit = self.visit_uncounted(asked, bucket).await?;
+        asked.check_owner(ExpectedOwner::OWN, &visit.bucket.owner)?;
         visit.meter = self.meter(&visit, direction)?;
         Ok(visit)
     }
@@ -158,9 +159,18 @@ impl Authority {
         self.rates.take(of_user.into_iter().chain([of_bucket]).collect(), direction)
     }
 
-    /// A request to a bucket that does not count, such as that of a copy to its source. Errors: `NoSuchBucket`,
-    /// `AccessDenied` for suspended users.
+    /// A request of a copy to the bucket of its source, which does not count. Errors: as with [`Authority::visit`], but
+    /// for `SlowDown`.
     pub async fn visit_source<'a>(&self, asked: impl Into<Asked<'a>>, bucket: &str) -> S3Result<Visit> {
+        let asked = asked.into();
+        let visit = self.visit_uncounted(asked, bucket).await?;
+        asked.check_owner(ExpectedOwner::SOURCE, &visit.bucket.owner)?;
+        Ok(visit)
+    }
+
+    /// A request to a bucket that does not count, and expects nobody to own it. Errors: `NoSuchBucket`, `AccessDenied`
+    /// for suspended users.
+    pub async fn visit_uncounted<'a>(&self, asked: impl Into<Asked<'a>>, bucket: &str) -> S3Result<Visit> {
         let asked = asked.into();
         let user = self.asker(asked.credentials).await?;
         let name = bucket_name(user.as_deref(), bucket);
