@@ -125,6 +125,9 @@ pub struct Sealing {
     /// Empty for an upload under way, whose parts are not known yet.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) proof: String,
+    /// In the place of `proof` where an upload was completed without its customer's key: made of the parts' own.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) parts_proof: String,
 }
 
 /// Place of the bytes of an S3 object.
@@ -296,9 +299,20 @@ pub struct Part {
     #[serde(default)]
     pub checksum: Option<StoredChecksum>,
     pub tail: Tail,
+    /// Base64 of a proof by the data key of an upload that a customer's key seals. Only the upload's own record of the
+    /// part has it: who knows it could put the part into another list.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) proof: String,
     /// Whose key seals the part, where it was just stored: the upload's record has it.
     #[serde(skip)]
     pub sealed_by: Option<SealedBy>,
+}
+
+impl Part {
+    /// The part as the list of an object's parts has it.
+    pub(crate) fn without_proof(&self) -> Part {
+        Part { proof: String::new(), ..self.clone() }
+    }
 }
 
 /// A multipart upload.
