@@ -2,6 +2,7 @@
 
 use crate::convert::{DELETE_MARKER, Gateway, basic_time, now, ruled, told, version_id};
 use crate::rates::{Meter, direction};
+use crate::signatures::{RequestSignature, SignaturePlace};
 use http::{Extensions, HeaderMap, Uri};
 use s3::{Bucket, BucketSettings, Code, Head, Upload, User, Versioning};
 use s3rules::access::{Access, AccessRequest, BucketFacts, ObjectFacts, judge, judge_absent};
@@ -101,20 +102,21 @@ impl Asked<'_> {
     }
 
     /// How the request was signed. The signature was checked before.
-    fn signature(&self, query: &[(String, String)], now: UnixMillis) -> Option<(SignatureKind, u8)> {
+    fn signature(&self, now: UnixMillis) -> Option<(SignatureKind, u8)> {
         self.credentials?;
         if let Some(version) = self.form_signature {
             return Some((SignatureKind::Form, version));
         }
-        if let Some(header) = self.header("authorization") {
-            return Some((SignatureKind::Header, if header.starts_with("AWS4-") { 4 } else { 2 }));
-        }
-        let of =
-            |wanted: &str| query.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value);
-        match of("x-amz-date").and_then(|date| basic_time(date)) {
-            Some(signed) => Some((SignatureKind::Query { age_ms: now.0 - signed.0 }, 4)),
-            None => Some((SignatureKind::Query { age_ms: 0 }, 2)),
-        }
+        let signature = RequestSignature::of(self.headers, self.uri)?;
+        Some(match signature.place {
+            SignaturePlace::SecondInHeader => (SignatureKind::Header, 2),
+            SignaturePlace::FourthInHeader => (SignatureKind::Header, 4),
+            SignaturePlace::SecondInQuery => (SignatureKind::Query { age_ms: 0 }, 2),
+            SignaturePlace::FourthInQuery => {
+                let signed = signature.parameter("X-Amz-Date").and_then(basic_time);
+                (SignatureKind::Query { age_ms: signed.map_or(0, |signed| now.0 - signed.0) }, 4)
+            }
+        })
     }
 
     /// Values of condition keys. `tenant`: the bucket's.
@@ -141,7 +143,7 @@ impl Asked<'_> {
             source_ip: self.peer.address,
             secure: self.peer.tls.is_some(),
             tls_version: self.peer.tls,
-            signature: self.signature(&query, now),
+            signature: self.signature(now),
             headers: &headers,
             query: &query,
             request_tags: self.tags.or(in_header.as_ref()),
@@ -160,8 +162,8 @@ pub(crate) fn identity_of(user: Option<&User>) -> Identity {
         None => Identity::Anonymous,
         Some(user) => Identity::User(UserIdentity {
             account: user.uid.clone(),
-            tenant: s3::user_parts(&user.uid).0.to_owned(),
-            name: s3::user_parts(&user.uid).1.to_owned(),
+            tenant: user.tenant().to_owned(),
+            name: user.bare_name().to_owned(),
             root: true,
             operator: false,
         }),
@@ -208,7 +210,7 @@ impl Visit {
     ) -> Visit {
         let identity = identity_of(user.as_deref());
         let context = match policy.is_some() || !user_policies.is_empty() {
-            true => asked.context(&identity, &settings, s3::bucket_parts(&bucket.name).0),
+            true => asked.context(&identity, &settings, bucket.tenant()),
             false => Context::default(),
         };
         let acl = settings.acl.clone().unwrap_or_else(|| private(&bucket.owner));
@@ -217,7 +219,7 @@ impl Visit {
     }
 
     fn resource(&self, action: Action, key: Option<&str>) -> ResourceArn {
-        let (tenant, bucket) = s3::bucket_parts(&self.bucket.name);
+        let (tenant, bucket) = (self.bucket.tenant(), self.bucket.bare_name());
         match (action.target(), key) {
             (ActionTarget::Object, Some(key)) => ResourceArn::object(tenant, bucket, key),
             _ => ResourceArn::bucket(tenant, bucket),
@@ -276,8 +278,7 @@ impl Visit {
 
     /// The answer to an action on an object that is not there: `AccessDenied` for one who may not know so.
     pub fn absent(&self, action: Action, key: &str) -> S3Error {
-        let (tenant, bucket) = s3::bucket_parts(&self.bucket.name);
-        let bucket = ResourceArn::bucket(tenant, bucket);
+        let bucket = ResourceArn::bucket(self.bucket.tenant(), self.bucket.bare_name());
         let absent = |request: &AccessRequest<'_>| judge_absent(request, &bucket, key);
         match self.outcome(self.with_request((action, Some(key)), (None, &self.context), absent)) {
             Ok(()) => {
@@ -407,11 +408,8 @@ mod tests {
             form_signature: None,
             direction: Direction::Read,
         };
-        let tenant = s3::bucket_parts(&bucket.name).0;
-        let policy = settings
-            .policy
-            .as_ref()
-            .map(|policy| Arc::new(Policy::parse(&policy.text, PolicyKind::Bucket, tenant).expect("a policy")));
+        let parsed = |policy: &StoredPolicy| Policy::parse(&policy.text, PolicyKind::Bucket, bucket.tenant());
+        let policy = settings.policy.as_ref().map(|policy| Arc::new(parsed(policy).expect("a policy")));
         let of_user = |statement: &&str| {
             let text = format!(r#"{{"Version":"2012-10-17","Statement":[{statement}]}}"#);
             let tenant = who.map_or("", |uid| s3::user_parts(uid).0);
@@ -594,6 +592,31 @@ mod tests {
             let visit = visit(None, listed.clone(), uri, &[]);
             assert_eq!(visit.may(Action::ListBucket, None).is_ok(), allowed, "{uri}");
         }
+    }
+
+    /// The signature that was checked is the one that conditions see, whatever else the request has.
+    #[test]
+    fn a_header_does_not_hide_how_old_an_address_is() {
+        let credentials = Credentials { access_key: "AK".into(), secret_key: "s".to_owned().into() };
+        let kind = |authorization: Option<&str>, uri: &str| {
+            let mut headers = HeaderMap::new();
+            if let Some(value) = authorization {
+                headers.insert("authorization", value.parse().expect("a value"));
+            }
+            let (uri, peer) = (uri.parse().expect("an address"), Peer::of(&Extensions::new()));
+            let (tags, form_signature, direction) = (None, None, Direction::Read);
+            let credentials = Some(&credentials);
+            let asked = Asked { credentials, headers: &headers, uri: &uri, peer, tags, form_signature, direction };
+            asked.signature(UnixMillis::parse("2026-11-28T04:06:06Z").expect("a time"))
+        };
+        let address = "/b/k?X-Amz-Date=20261128T040506Z&X-Amz-Signature=a";
+        let old = Some((SignatureKind::Query { age_ms: 60_000 }, 4));
+        assert_eq!(kind(None, address), old);
+        assert_eq!(kind(Some("AWS4-HMAC-SHA256 nothing"), address), old);
+        assert_eq!(kind(Some("AWS4-HMAC-SHA256 Credential=AK/x"), "/b/k"), Some((SignatureKind::Header, 4)));
+        assert_eq!(kind(Some("AWS AK:x"), "/b/k?x-amz-date=20261128T040506Z"), Some((SignatureKind::Header, 2)));
+        let second = Some((SignatureKind::Query { age_ms: 0 }, 2));
+        assert_eq!(kind(None, "/b/k?AWSAccessKeyId=AK&Signature=x&X-Amz-Date=20261128T040506Z"), second);
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl S3 for Service {
         let user = self.authority.asker(req.credentials.as_ref()).await?;
         self.authority.count(user.as_deref(), &req.method)?;
         if let Some(user) = &user {
-            let about = (Action::ListAllMyBuckets, &ResourceArn::service(s3::user_parts(&user.uid).0));
+            let about = (Action::ListAllMyBuckets, &ResourceArn::service(user.tenant()));
             self.authority.may_without_bucket(&req, user, about)?;
         }
         let uid = user.as_ref().map_or(s3::ANONYMOUS, |user| user.uid.as_str());
@@ -60,7 +60,7 @@ impl S3 for Service {
         let after = req.input.continuation_token.clone().unwrap_or_default();
         let most = req.input.max_buckets.map_or(usize::MAX, |max| max.max(1) as usize);
         // All are of the user's own tenant, which goes without saying.
-        let named = buckets.iter().map(|bucket| (s3::bucket_parts(&bucket.name).1, bucket.created_ms));
+        let named = buckets.iter().map(|bucket| (bucket.bare_name(), bucket.created_ms));
         let mut wanted = named.filter(|(name, _)| name.starts_with(&prefix) && *name > after.as_str());
         let page: Vec<_> = wanted.by_ref().take(most).collect();
         let continuation_token = page.last().filter(|_| wanted.next().is_some()).map(|(last, _)| (*last).to_owned());
@@ -102,7 +102,7 @@ impl S3 for Service {
                     return Err(S3Error::with_message(S3ErrorCode::BucketAlreadyExists, message));
                 }
             }
-            made => note_bucket(&*made?),
+            made => note_bucket(&made?),
         }
         let location = Some(format!("/{}", input.bucket));
         Ok(S3Response::new(CreateBucketOutput { location }))
