@@ -122,12 +122,10 @@ pub struct Sealing {
     pub(crate) key: String,
     /// Bytes of each chunk before it is sealed, but of the last one of a stripe.
     pub(crate) chunk: u64,
-    /// Empty for an upload under way, whose parts are not known yet.
+    /// Empty for an upload under way, whose parts are not known yet. `parts:` and base64 where an upload was completed
+    /// without its customer's key: made of the parts' own then. Gateways from before that write it back as it is.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) proof: String,
-    /// In the place of `proof` where an upload was completed without its customer's key: made of the parts' own.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(crate) parts_proof: String,
 }
 
 /// Place of the bytes of an S3 object.

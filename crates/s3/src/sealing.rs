@@ -13,7 +13,7 @@
 //! a whole proof of some of them later; a reader, who has the key, makes all of them anew.
 
 use crate::error::{Code, Error};
-use crate::records::{Head, Layout, Part, SealedBy, Sealing, from_bytes};
+use crate::records::{Head, Layout, Part, SealedBy, Sealing};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::{hkdf, hmac};
 use bytes::Bytes;
@@ -29,6 +29,8 @@ pub const SEALING_KEY_BYTES: usize = 32;
 /// Bytes behind each chunk, by which it is known to be right.
 const TAG_BYTES: u64 = 16;
 const NONCE_BYTES: usize = 12;
+/// Begin of a proof that is made of the parts' own.
+const OF_PARTS: &str = "parts:";
 /// Bytes of every proof.
 const PROOF_BYTES: usize = 32;
 /// Bytes of the largest chunk that a record may tell.
@@ -246,7 +248,7 @@ impl NewSealing {
             .expect("32 bytes are not too many");
         sealed.extend_from_slice(tag.as_ref());
         let (salt, key) = (base64::encode(&salt), base64::encode(&sealed));
-        let sealing = Sealing { by, salt, key, chunk, proof: String::new(), parts_proof: String::new() };
+        let sealing = Sealing { by, salt, key, chunk, proof: String::new() };
         Ok(Some(NewSealing { sealing, key: DataKey { secret, chunk } }))
     }
 
@@ -305,28 +307,27 @@ impl Sealing {
             refused("an older gateway has stored a part: the completion has to bring the customer's key")
         })?;
         let proof = hmac::sign(&whole_of_parts_key(), &whole_of_parts(size, &proofs));
-        let sealing = Sealing { parts_proof: base64::encode(proof.as_ref()), ..self };
+        let sealing = Sealing { proof: format!("{OF_PARTS}{}", base64::encode(proof.as_ref())), ..self };
         Ok(Layout::Sealed { bytes: Box::new(bare), sealing: Box::new(sealing) })
     }
 
-    /// Compares an object's size and layout with what was written. `list`: the stored list of parts, or nothing.
-    /// Errors: `Damaged`.
-    pub(crate) fn check(&self, key: &DataKey, head: &Head, list: &[u8]) -> Result<(), Error> {
+    /// Compares an object's size and layout with what was written. `list`: the parts as they are stored, and read, or
+    /// nothing. Errors: `Damaged`.
+    pub(crate) fn check(&self, key: &DataKey, head: &Head, (list, parts): (&[u8], &[Part])) -> Result<(), Error> {
         let bare = head.layout.bare();
-        let is_right = match (self.parts_proof.as_str(), bare) {
-            ("", _) => {
+        let is_right = match (self.proof.strip_prefix(OF_PARTS), bare) {
+            (None, _) => {
                 let proof = base64::decode(&self.proof).unwrap_or_default();
                 hmac::verify(&key.proof_key(), &facts(head.size, bare, list), &proof).is_ok()
             }
-            (proof, Layout::Parts { .. }) => {
-                let parts: Vec<Part> = from_bytes(&head.key, list)?;
+            (Some(proof), Layout::Parts { .. }) => {
                 let prover = key.part_prover();
                 let proofs: Vec<_> = parts.iter().map(|part| (part.number, prover.proof(part))).collect();
                 let proof = base64::decode(proof).unwrap_or_default();
                 let is_sorted = parts.is_sorted_by(|a, b| a.number < b.number);
                 is_sorted && hmac::verify(&whole_of_parts_key(), &whole_of_parts(head.size, &proofs), &proof).is_ok()
             }
-            _ => false,
+            (Some(_), _) => false,
         };
         match is_right {
             true => Ok(()),
@@ -651,8 +652,11 @@ mod tests {
         let layout = sealing.clone().layout_without_key(13, bare(), &proven).expect("all parts have proofs");
         let head = head(layout);
         let made = head.sealing().expect("it is sealed");
-        assert!(made.proof.is_empty() && !made.parts_proof.is_empty());
-        let check = |parts: &[Part]| made.check(&key, &head, &to_bytes(&parts.to_vec()));
+        assert_eq!(base64::decode(&made.proof), None, "gateways from before do not take it for theirs");
+        let check_by = |made: &Sealing, key: &DataKey, head: &Head, parts: &[Part]| {
+            made.check(key, head, (&to_bytes(&parts.to_vec()), parts))
+        };
+        let check = |parts: &[Part]| check_by(made, &key, &head, parts);
         assert_eq!(check(&parts), Ok(()));
         let [first, second] = parts.clone();
         for wrong in [
@@ -669,13 +673,13 @@ mod tests {
             assert!(matches!(check(&wrong), Err(Error::Damaged { .. })), "{wrong:?}");
         }
         let shorter = Head { size: 12, ..head.clone() };
-        assert!(made.check(&key, &shorter, &to_bytes(&parts.to_vec())).is_err());
-        assert!(made.check(&sealed(&Encryption::Master).key, &head, &to_bytes(&parts.to_vec())).is_err());
+        assert!(check_by(made, &key, &shorter, &parts).is_err());
+        assert!(check_by(made, &sealed(&Encryption::Master).key, &head, &parts).is_err());
         // It is no proof of an object of another kind, nor a proof by the key.
         let whole = Head { layout: Layout::Whole, ..head.clone() };
-        let as_if = Sealing { proof: made.parts_proof.clone(), parts_proof: String::new(), ..made.clone() };
-        assert!(made.check(&key, &whole, b"").is_err());
-        assert!(as_if.check(&key, &head, &to_bytes(&parts.to_vec())).is_err());
+        let as_if = Sealing { proof: made.proof.replace(OF_PARTS, ""), ..made.clone() };
+        assert!(made.check(&key, &whole, (b"", &[])).is_err());
+        assert!(check_by(&as_if, &key, &head, &parts).is_err());
         for proof in ["", "AAAA", "?"] {
             let some = [proven[0].clone(), Part { proof: proof.into(), ..proven[1].clone() }];
             let refused = sealing.clone().layout_without_key(13, bare(), &some).expect_err("a proof is missing");
