@@ -127,8 +127,8 @@ impl Authority {
         let asked = asked.into();
         let direction = asked.direction;
         let mut visit = self.visit_uncounted(asked, bucket).await?;
-        asked.check_owner(ExpectedOwner::OWN, &visit.bucket.owner)?;
         visit.meter = self.meter(&visit, direction)?;
+        asked.check_owner(ExpectedOwner::OWN, &visit.bucket.owner)?;
         Ok(visit)
     }
 

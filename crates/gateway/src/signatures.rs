@@ -54,6 +54,11 @@ pub(crate) fn only_header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a 
     only(headers.get_all(name).iter().filter_map(|value| std::str::from_utf8(value.as_bytes()).ok()))
 }
 
+/// Key and signature of a header of version 2. One without both is none to the wire layer.
+fn second_of(header: &str) -> Option<(&str, &str)> {
+    header.strip_prefix("AWS ")?.split_once(':')
+}
+
 impl<'a> RequestSignature<'a> {
     /// The signature that the wire layer will check, which looks for them in this order; `None` for a request that
     /// nobody has signed.
@@ -65,9 +70,10 @@ impl<'a> RequestSignature<'a> {
         let has = |wanted: &str| pairs.iter().any(|(name, _)| name == wanted);
         let place = match () {
             () if has("Signature") => SignaturePlace::SecondInQuery,
-            () if header.starts_with("AWS ") => SignaturePlace::SecondInHeader,
+            () if second_of(header).is_some() => SignaturePlace::SecondInHeader,
             () if has("X-Amz-Signature") => SignaturePlace::FourthInQuery,
-            () if header.starts_with("AWS4-") => SignaturePlace::FourthInHeader,
+            // Whatever its first word is.
+            () if !header.is_empty() => SignaturePlace::FourthInHeader,
             () => return None,
         };
         Some(RequestSignature { place, pairs, header })
@@ -80,7 +86,7 @@ impl<'a> RequestSignature<'a> {
 
     /// Key and signature of a header of version 2.
     pub fn second_in_header(&self) -> Option<(&'a str, &'a str)> {
-        self.header.strip_prefix("AWS ")?.split_once(':')
+        second_of(self.header)
     }
 
     /// The access key that the request names. Nobody has proven to have it.
@@ -117,13 +123,15 @@ mod tests {
                 Some(SecondInHeader),
                 Some("AK2"),
             ),
-            (Some("AWS AK2"), "/b/k", Some(SecondInHeader), None),
+            (Some("AWS AK2"), "/b/k?X-Amz-Credential=AKQ%2Fx&X-Amz-Signature=a", Some(FourthInQuery), Some("AKQ")),
+            (Some("AWS AK2"), "/b/k", Some(FourthInHeader), None),
+            (Some("FOO Credential=AK4/x, Signature=a"), "/b/k", Some(FourthInHeader), Some("AK4")),
+            (Some("Bearer x"), "/b/k", Some(FourthInHeader), None),
             (None, "/b/k?AWSAccessKeyId=A&AWSAccessKeyId=B&Signature=a", Some(SecondInQuery), None),
             // Nothing is signed, so the request is anonymous.
             (None, "/b/k?X-Amz-Credential=AKQ%2Fx", None, None),
             (None, "/b/k?AWSAccessKeyId=AKP", None, None),
             (None, "/b/k?x-amz-credential=AKQ/x&x-amz-signature=a", None, None),
-            (Some("Bearer x"), "/b/k", None, None),
             (None, "/b/k", None, None),
         ] {
             let mut headers = HeaderMap::new();
