@@ -449,6 +449,14 @@ mod tests {
             refused(&[mixed, ("\"objects\": 30", &keys(wrong))], "workloads[0].groups[0].list_keys", "not within");
         }
         refused(&[("\"objects\": 30", &keys("7"))], "workloads[0].groups[0].list_keys", "lists nothing");
+        let second = |name: &str| {
+            let group = "{\"name\": \"NAME\", \"object_bytes\": 4096, \"objects\": 1, \"instances\": 1, \
+                         \"operations\": {\"random_write\": 100}, \"load\": {\"closed\": {\"queue_depth\": 1}}}, ";
+            format!("\"groups\": [{}", group.replace("NAME", name))
+        };
+        plan(&[mixed, ("\"groups\": [", &second("g1"))]).unwrap();
+        plan(&[("\"groups\": [", &second("g.1"))]).unwrap();
+        refused(&[mixed, ("\"groups\": [", &second("g.1"))], "workloads[0].groups[1].name", "is listed");
         let empty = ("\"objects\": 30", "\"objects\": 30, \"prefill\": false");
         refused(&[mixed, empty], "workloads[0].groups[0].prefill", "nothing to read");
     }

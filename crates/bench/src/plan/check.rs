@@ -198,6 +198,15 @@ impl Workload {
         for (index, group) in self.groups.iter().enumerate() {
             group.check(&format!("{path}.groups[{index}]"))?;
         }
+        // A list is of all names that begin with the group's.
+        let begins = |name: &str, with: &str| name.strip_prefix(with).is_some_and(|rest| rest.starts_with('.'));
+        let is_mixed = |(_, group): &(usize, &Group)| {
+            group.operations.list > 0 && self.groups.iter().any(|other| begins(&other.name, &group.name))
+        };
+        if let Some((index, group)) = self.groups.iter().enumerate().find(is_mixed) {
+            let reason = format!("{:?} is listed, and another group's name goes on behind it with '.'", group.name);
+            return refuse(format!("{path}.groups[{index}].name"), reason);
+        }
         seconds(format!("{path}.warm_up_s"), self.warm_up_s, 0.0)?;
         if let Some((field, reason)) = self.tool.refusal(self) {
             return refuse(format!("{path}.{field}"), reason);

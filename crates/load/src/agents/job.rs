@@ -66,11 +66,13 @@ impl Job {
         let config = cluster.config(login(&cluster, configurations)?)?;
         let task = Arc::new(Task::new(plan.seed, &token, index, workload, iteration));
         let of_plan = plan.clusters.iter().find(|one| one.name == cluster.name).and_then(|one| one.s3.as_ref());
-        let bucket = match of_plan.filter(|_| workload.tool == Tool::NacreS3) {
+        // One that only watches needs no keys.
+        let is_by_s3 = workload.tool == Tool::NacreS3 && part.is_some();
+        let bucket = match of_plan.filter(|_| is_by_s3) {
             Some(gateway) => {
                 Some(options.site(gateway, &workload.pool, config.op_timeout.unwrap_or(REQUEST_TIMEOUT))?)
             }
-            None if workload.tool == Tool::NacreS3 => {
+            None if is_by_s3 => {
                 return Err(format!("the plan has no S3 gateway for cluster {}", cluster.name));
             }
             None => None,

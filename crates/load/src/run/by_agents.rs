@@ -86,7 +86,7 @@ impl Run<'_> {
     ) -> (Measured, Elsewhere) {
         let bucket = runner.connect.bucket.as_ref();
         let made = match bucket {
-            Some(site) => match Bucket::make(site).await {
+            Some(site) => match Bucket::make_for_others(site).await {
                 Ok(made) => made,
                 Err(reason) => return (Measured::failed(reason), Elsewhere::default()),
             },
@@ -101,7 +101,7 @@ impl Run<'_> {
             Err(error) => (Measured::failed(error.to_string()), Elsewhere::default()),
         };
         if let Some(site) = bucket.filter(|_| made && runner.remove_objects)
-            && let Err(reason) = Bucket::remove(site.clone()).await
+            && let Err(reason) = Bucket::remove_made(site.clone()).await
         {
             self.note(format!("{}: {reason}", runner.what));
         }

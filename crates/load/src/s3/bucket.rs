@@ -18,7 +18,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::LocalSet;
 
-use super::list::page_of;
+use super::list::{code_of, page_of};
 use super::signature::Unsigned;
 use super::site::BucketSite;
 use crate::objects::{Failure, ListedPage, Objects, SeenObject};
@@ -88,8 +88,14 @@ impl GatewayAnswer {
         }
         let outcome = if self.status.is_server_error() { Outcome::Late } else { Outcome::Refused };
         let told = String::from_utf8_lossy(&self.body[..self.body.len().min(TOLD_BYTES)]).into_owned();
-        let is_absent = self.status == StatusCode::NOT_FOUND;
+        let is_absent = self.is_absent();
         Err(Failure { outcome, reason: format!("{what}: {}: {told}", self.status), is_absent })
+    }
+
+    /// True if the object is not there. An answer without a document, as to a HEAD, cannot tell what is not there.
+    fn is_absent(&self) -> bool {
+        let code = std::str::from_utf8(&self.body).ok().and_then(code_of);
+        self.status == StatusCode::NOT_FOUND && (self.body.is_empty() || code == Some("NoSuchKey"))
     }
 
     fn header(&self, name: HeaderName) -> Option<&str> {
@@ -111,13 +117,13 @@ impl Bucket {
     }
 
     /// Makes the bucket of a site, if it is not there, for those who then work in it. True if it was made.
-    pub async fn make(site: &BucketSite) -> Result<bool, String> {
+    pub async fn make_for_others(site: &BucketSite) -> Result<bool, String> {
         let work = async { Bucket::open(site.clone()).await.map(|bucket| bucket.site.made.load(Ordering::Relaxed)) };
         LocalSet::new().run_until(work).await
     }
 
     /// Removes a bucket that was made for a load, once nothing is in it.
-    pub async fn remove(site: BucketSite) -> Result<(), String> {
+    pub async fn remove_made(site: BucketSite) -> Result<(), String> {
         site.made.store(true, Ordering::Relaxed);
         let bucket = Bucket { site, idle: RefCell::default() };
         LocalSet::new().run_until(bucket.finish()).await.map_err(|failure| failure.reason)
@@ -279,7 +285,10 @@ impl Objects for Bucket {
 
     async fn remove(&self, name: String) -> Result<(), Failure> {
         let answer = self.ask(Asked::new(Method::DELETE, &name)).await?;
-        answer.expect(&[StatusCode::NO_CONTENT, StatusCode::NOT_FOUND], "DELETE").map(drop)
+        if answer.is_absent() {
+            return Ok(());
+        }
+        answer.expect(&[StatusCode::NO_CONTENT], "DELETE").map(drop)
     }
 
     /// Removes the bucket if this iteration has made it. The last instance that has removed its objects can. A bucket

@@ -10,6 +10,11 @@ fn element<'a>(text: &'a str, name: &str) -> Option<(&'a str, &'a str)> {
     behind.split_once(&format!("</{name}>"))
 }
 
+/// The code of an error's document.
+pub fn code_of(document: &str) -> Option<&str> {
+    element(document, "Code").map(|(code, _)| code)
+}
+
 /// The page that a document is; `None` if it is none.
 pub fn page_of(document: &str) -> Option<ListedPage> {
     let (_, list) = document.split_once("<ListBucketResult")?;
@@ -41,6 +46,7 @@ mod tests {
         for wrong in ["", "<Error><Code>NoSuchBucket</Code></Error>", "<ListBucketResult></ListBucketResult>"] {
             assert_eq!(page_of(wrong), None);
         }
+        assert_eq!(code_of("<Error><Code>NoSuchBucket</Code></Error>"), Some("NoSuchBucket"));
         assert_eq!(page_of(&document.replace("4096", "many")), None);
         assert_eq!(page_of(&document.replace("<Key>p.2</Key>", "")), None);
     }

@@ -111,6 +111,8 @@ async fn questions_and_lists() {
             answer("404 Not Found", ""),
             answer("200 OK", list),
             answer("200 OK", "<html></html>"),
+            answer("404 Not Found", "<Code>NoSuchKey</Code>"),
+            answer("404 Not Found", "<Code>NoSuchBucket</Code>"),
         ];
         let (address, asked) = gateway(answers).await;
         let bucket = Bucket::open(site(&address)).await.unwrap();
@@ -121,10 +123,14 @@ async fn questions_and_lists() {
         let page = ListedPage { objects: vec![("p.1".into(), 4)], more: true };
         assert_eq!(bucket.list("p.".into(), "p.0".into(), 7).await, Ok(page));
         assert!(bucket.list("p.".into(), "p.0".into(), 7).await.unwrap_err().reason.contains("no page"));
+        bucket.remove("k".into()).await.unwrap();
+        let no_bucket = bucket.remove("k".into()).await.unwrap_err();
+        assert!(!no_bucket.is_absent && no_bucket.reason.contains("NoSuchBucket"), "{no_bucket:?}");
         let asked = asked.lock().unwrap().clone();
         let lines: Vec<&str> = asked.iter().skip(1).map(|(head, ..)| head.lines().next().unwrap()).collect();
         let list = "GET /b?list-type=2&max-keys=7&prefix=p.&start-after=p.0 HTTP/1.1";
-        assert_eq!(lines, ["HEAD /b/k HTTP/1.1", "HEAD /b/k HTTP/1.1", list, list]);
+        let (head, delete) = ("HEAD /b/k HTTP/1.1", "DELETE /b/k HTTP/1.1");
+        assert_eq!(lines, [head, head, list, list, delete, delete]);
         assert!(asked.iter().all(|(head, _, connection)| head.contains("authorization: AWS4-") && *connection == 0));
     };
     LocalSet::new().run_until(work).await;
