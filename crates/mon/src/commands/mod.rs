@@ -77,7 +77,7 @@ mod services;
 mod spread;
 mod table;
 #[cfg(test)]
-mod test_cluster;
+pub(crate) mod test_cluster;
 #[cfg(test)]
 mod tests;
 mod text_table;

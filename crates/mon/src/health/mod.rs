@@ -4,6 +4,7 @@ mod crashes;
 mod mons;
 mod osds;
 mod pgs;
+mod pings;
 mod pools;
 
 pub use pgs::age;
@@ -17,6 +18,7 @@ pub fn evaluate(state: &MonState, volatile: &Volatile) -> HealthReport {
     crashes::check(state, volatile, &mut report);
     mons::check(state, volatile, &mut report);
     osds::check(state, volatile, &mut report);
+    pings::check(state, volatile, &mut report);
     pools::check(state, volatile, &mut report);
     pgs::check(state, volatile, &mut report);
     let mutes = state.health_mutes.iter();

@@ -144,7 +144,8 @@ impl Monitor {
         let said = served.into_iter().filter_map(|(osd, pgs)| {
             let stat = self.volatile.osds.get(&osd)?;
             let options = self.volatile.options.get(&osd.to_string()).cloned();
-            Some(OsdBeacon { osd, epoch: stat.epoch, stats: stat.stats, pgs, options })
+            let pings = self.volatile.pings.get(&osd).cloned();
+            Some(OsdBeacon { osd, epoch: stat.epoch, stats: stat.stats, pgs, options, pings })
         });
         said.collect()
     }

@@ -71,6 +71,9 @@ impl Monitor {
         if let Some(options) = beacon.options {
             self.volatile.options_told(beacon.osd.to_string(), options);
         }
+        if let Some(pings) = beacon.pings {
+            self.volatile.pings_told(beacon.osd, pings);
+        }
         let mut found = Vec::new();
         for report in beacon.pgs {
             let Some(known) = self.volatile.pgs.get_mut(&report.pgid) else { continue };
@@ -119,6 +122,7 @@ impl Monitor {
         let has_data = !map.pools.is_empty();
         self.volatile.progress.follow_map(placed_on, has_data, map.modified, self.volatile.now);
         self.volatile.osds.retain(|osd, _| map.exists(*osd));
+        self.volatile.pings.retain(|osd, _| map.exists(*osd));
         self.volatile.options.retain(|daemon, _| match daemon.strip_prefix("osd.") {
             Some(number) => number.parse().is_ok_and(|osd| map.exists(OsdId(osd))),
             None => true,

@@ -29,9 +29,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Most commands that wait for a checkpoint at a time; more are refused.
 const WAITING_MAX: usize = 16;
 
-/// Time after which monitors are told all options again: one may have missed them that leads now.
-const TELL_OPTIONS_EVERY: Duration = Duration::from_secs(60);
-
 /// A command that waits for the checkpoint of all stores.
 struct Waiting {
     asker: Asker,
@@ -51,16 +48,18 @@ pub(super) struct Commands {
     /// Read when an option asks for the hour.
     zone: OnceCell<TimeZone>,
     /// Facts that the heartbeats tell.
-    board: Option<Arc<Board>>,
+    pub board: Option<Arc<Board>>,
     counters: Counters,
     /// Oldest map that the monitors have.
     pub oldest_map: Epoch,
     waiting: Vec<Waiting>,
     /// The options that have values of their own, as the monitors are told.
-    option_report: Vec<OptionReport>,
+    pub option_report: Vec<OptionReport>,
     /// The monitors have not heard of them.
     pub tells_options: bool,
-    options_told_at: Duration,
+    pub options_told_at: Duration,
+    /// When the monitors were told of the time that other OSDs take to answer; `None`: not in this session.
+    pub pings_told_at: Option<Duration>,
     /// A bench that was ordered, with the asker who waits for its end.
     bench: Option<(Asker, Told, BenchOrder)>,
     /// Number of the last line for the cluster log.
@@ -74,6 +73,7 @@ impl Commands {
             option_report: config.settings.report(),
             tells_options: true,
             options_told_at: Duration::ZERO,
+            pings_told_at: None,
             config,
             tuned: None,
             log_filter: String::new(),
@@ -297,20 +297,8 @@ impl Running {
         if report != self.commands.option_report {
             self.commands.option_report = report;
             self.commands.tells_options = true;
-            self.beacon_at = self.beacon_at.min(now + super::REPORT_AFTER);
+            self.beacon_at = self.beacon_at.min(now + super::reporting::REPORT_AFTER);
         }
-    }
-
-    /// Returns the options that the next beacon tells; `None` if the monitors have heard of them lately.
-    pub(super) fn options_to_tell(&mut self, now: Duration) -> Option<Vec<OptionReport>> {
-        // A monitor that does not take this OSD for up yet forgets what it hears.
-        let is_heard = self.was_up && self.shard.map().is_up(self.shard.whoami());
-        let commands = &mut self.commands;
-        let tells = commands.tells_options || now >= commands.options_told_at + TELL_OPTIONS_EVERY;
-        if tells && is_heard {
-            (commands.tells_options, commands.options_told_at) = (false, now);
-        }
-        tells.then(|| commands.option_report.clone())
     }
 
     /// Puts changed options into effect, and those that depend on the hour.

@@ -206,7 +206,7 @@ fn options_of_osds_are_known_as_the_osds_tell_them_until_they_are_gone() {
     let values = vec![(nacre::option_source::FILE, "5".to_owned())];
     let told = nacre::OptionReport { name: "osd_max_backfills".to_owned(), values, is_ignored: false };
     let (epoch, stats) = (h.map().epoch, nacre::OsdStats::default());
-    let beacon = |options| nacre::OsdBeacon { osd: OsdId(0), epoch, stats, pgs: Vec::new(), options };
+    let beacon = |options| nacre::OsdBeacon { osd: OsdId(0), epoch, stats, pgs: Vec::new(), options, pings: None };
     h.say(session, beacon(Some(vec![told.clone()])));
     h.say(session, beacon(None));
     assert_eq!(h.monitor.volatile.options["osd.0"], vec![told.clone()], "silence changes nothing");

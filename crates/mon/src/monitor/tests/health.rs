@@ -68,7 +68,10 @@ fn a_full_osd_stops_writes_to_its_pools() {
         let epoch = h.map().epoch;
         let stats =
             nacre::OsdStats { total_bytes: 1000, free_bytes: 1000 - 10 * percent, ..nacre::OsdStats::default() };
-        h.say(sessions[1], nacre::OsdBeacon { osd: OsdId(1), epoch, stats, pgs: Vec::new(), options: None });
+        h.say(
+            sessions[1],
+            nacre::OsdBeacon { osd: OsdId(1), epoch, stats, pgs: Vec::new(), options: None, pings: None },
+        );
         h.pass(secs(3));
     };
     let flags = |h: &Harness| h.map().pools[&PoolId(1)].flags.names();
@@ -96,7 +99,10 @@ fn a_full_osd_that_is_down_or_out_stops_nobodys_writes() {
         let stats = nacre::OsdStats { total_bytes: 100, free_bytes: 100 - ratio, ..nacre::OsdStats::default() };
         let fill = |h: &mut Harness| {
             let epoch = h.map().epoch;
-            h.say(sessions[1], nacre::OsdBeacon { osd: OsdId(1), epoch, stats, pgs: Vec::new(), options: None });
+            h.say(
+                sessions[1],
+                nacre::OsdBeacon { osd: OsdId(1), epoch, stats, pgs: Vec::new(), options: None, pings: None },
+            );
             h.pass(secs(3));
         };
         let flags = |h: &Harness| h.map().pools[&PoolId(1)].flags.names();
@@ -157,7 +163,10 @@ fn osds_that_replace_many_bad_copies_are_named() {
     let told = |h: &mut Harness, id: i32, bad_copies| {
         let stats = nacre::OsdStats { bad_copies, ..nacre::OsdStats::default() };
         let epoch = h.map().epoch;
-        h.say(sessions[id as usize], nacre::OsdBeacon { osd: OsdId(id), epoch, stats, pgs: Vec::new(), options: None });
+        h.say(
+            sessions[id as usize],
+            nacre::OsdBeacon { osd: OsdId(id), epoch, stats, pgs: Vec::new(), options: None, pings: None },
+        );
         h.pass(secs(1));
         let report = crate::health::evaluate(h.monitor.state(), h.monitor.volatile());
         report.checks.get("OSD_TOO_MANY_REPAIRS").map(|check| (check.summary.clone(), check.detail.clone()))
@@ -178,7 +187,10 @@ fn osds_that_keep_clients_waiting_are_named() {
     let tell = |h: &mut Harness, id: i32, slow_ops, oldest_slow_op_ms| {
         let epoch = h.map().epoch;
         let stats = nacre::OsdStats { slow_ops, oldest_slow_op_ms, ..nacre::OsdStats::default() };
-        h.say(sessions[id as usize], nacre::OsdBeacon { osd: OsdId(id), epoch, stats, pgs: Vec::new(), options: None });
+        h.say(
+            sessions[id as usize],
+            nacre::OsdBeacon { osd: OsdId(id), epoch, stats, pgs: Vec::new(), options: None, pings: None },
+        );
         h.pass(secs(1));
     };
     let slow = |h: &Harness| alarms(h).into_iter().find(|(code, _)| *code == "SLOW_OPS").map(|(_, summary)| summary);
