@@ -7,7 +7,7 @@
 //! * [`everywhere`]: commands that every daemon answers alike.
 //! * [`logs`]: levels of the log, by options.
 //! * [`counters`]: running counts.
-//! * [`Format`], [`xml`]: printing of answers.
+//! * [`Format`], [`xml`]: printing of answers. [`pg_stats`]: statistics of a placement group in them.
 //! * [`version`]: names of this software.
 //! * [`AdminSocket`]: where a daemon takes commands from programs on its own machine.
 
@@ -17,6 +17,7 @@ pub mod everywhere;
 mod format;
 pub mod logs;
 pub mod options;
+pub mod pg_stats;
 mod settings;
 pub mod signature;
 mod socket;

@@ -48,6 +48,7 @@ mod updates;
 pub mod watch;
 
 pub use agreement::leases::ReplicaReadCounts;
+pub use agreement::phase::PeeringStep;
 pub use context::{Fatal, Output};
 pub use group::load_progress::LoadError;
 pub use group::missing::missing_step;

@@ -5,6 +5,7 @@ use crate::state::LogPriority;
 use crate::volatile::{IoCounts, IoRates, OsdStat, PgStat};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{OsdId, PgId, PoolId};
+use wire::nacre::PgTimes;
 use wire::nacre::mon::{OsdBeacon, PgReport, PgScrubReport, pg_state};
 
 /// Time over which rates are averages, about.
@@ -84,7 +85,7 @@ impl Monitor {
             let counts = IoCounts::between(&known.report, &report);
             let pool = report.pgid.pool;
             // Findings from before this monitor knew of the group were logged by others.
-            let news = if known.last_fresh.is_zero() { Vec::new() } else { scrub_news(&known.report, &report) };
+            let news = if known.times.fresh.is_zero() { Vec::new() } else { scrub_news(&known.report, &report) };
             if known.update(report, now.wall) {
                 found.extend(news);
                 self.volatile.io.entry(pool).or_default().add(&counts);
@@ -144,7 +145,7 @@ impl Monitor {
                 self.volatile.pgs.entry(pgid).or_insert_with(|| PgStat {
                     report: PgReport { pgid, ..PgReport::default() },
                     first_known: self.volatile.now,
-                    last_change: self.volatile.now,
+                    times: PgTimes { change: self.volatile.now, ..PgTimes::default() },
                     ..PgStat::default()
                 });
             }

@@ -3,12 +3,13 @@
 //! * `table`, below — start here: all commands but those about one group.
 //! * [`Asked`]: a command as it came. [`Work`]: something that a command has the OSD do. Other commands are answered
 //!   from [`Facts`].
-//! * [`groups`]: commands about one placement group. [`perf`]: counters. [`dumps`]: lists. [`op_dump`]: operations.
+//! * [`groups`]: commands about one placement group; `group_query`: a group in full. [`perf`]: counters. [`dumps`]: lists. [`op_dump`]: operations.
 //! * [`tuned`]: options that an OSD acts on while it runs.
 
 mod asker;
 pub(crate) mod bench;
 pub(crate) mod dumps;
+mod group_query;
 pub(crate) mod groups;
 pub(crate) mod op_dump;
 pub(crate) mod perf;
