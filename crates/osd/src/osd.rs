@@ -1,5 +1,6 @@
 //! The reactor's handler of an OSD.
 
+mod cluster_log;
 mod commanding;
 mod from_monitor;
 mod handing_over;
@@ -507,6 +508,7 @@ impl Running {
                 self.commands.tells_options = true;
                 self.commands.pings_told_at = None;
                 self.beacon_at = io.now();
+                self.send_cluster_log();
             }
             msgr::Output::Opened { session, peer } => {
                 // Daemons of any kind are clients here, with the rights of their keys.

@@ -55,12 +55,6 @@ fn scrub_news(before: &PgReport, report: &PgReport) -> Vec<(LogPriority, String)
     if new.undecided > 0 && new.light_at != old.light_at {
         lines.push((LogPriority::ERROR, format!("{pgid} {what}: {}", undecided(report))));
     }
-    if new.large_omaps > 0 && new.deep_at != old.deep_at {
-        let primary = report.acting.iter().copied().find(|osd| osd.is_some()).unwrap_or(OsdId::NONE);
-        let count = new.large_omaps;
-        let found = format!("Large omap object found. PG: {pgid} Objects: {count}, named in the log of {primary}");
-        lines.push((LogPriority::WARN, found));
-    }
     lines
 }
 
@@ -146,7 +140,6 @@ impl Monitor {
                     report: PgReport { pgid, ..PgReport::default() },
                     first_known: self.volatile.now,
                     times: PgTimes { change: self.volatile.now, ..PgTimes::default() },
-                    ..PgStat::default()
                 });
             }
         }

@@ -1,6 +1,7 @@
 //! Carries out commands to this OSD, and options that it is given.
 
 use super::Running;
+use super::cluster_log::ClusterLog;
 use crate::OsdConfig;
 use crate::commands::op_dump::OpDump;
 use crate::commands::tuned::Tuned;
@@ -17,12 +18,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use stdx::TimeZone;
-use types::{EntityName, EntityType, Epoch, Errno};
-use wire::basic::AuthName;
-use wire::messages::{self, CommandReply, LogEntry};
+use types::{Epoch, Errno};
+use wire::messages::{self, CommandReply};
 use wire::msgr::SessionId;
 use wire::nacre::mon::OptionReport;
-use wire::{Message, Target};
 
 /// Interval of looks for the end of a checkpoint that a command waits for.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -62,8 +61,7 @@ pub(super) struct Commands {
     pub pings_told_at: Option<Duration>,
     /// A bench that was ordered, with the asker who waits for its end.
     bench: Option<(Asker, Told, BenchOrder)>,
-    /// Number of the last line for the cluster log.
-    log_seq: u64,
+    pub cluster_log: ClusterLog,
 }
 
 impl Commands {
@@ -83,7 +81,7 @@ impl Commands {
             oldest_map: Epoch::default(),
             waiting: Vec::new(),
             bench: None,
-            log_seq: 0,
+            cluster_log: ClusterLog::default(),
         }
     }
 
@@ -197,19 +195,7 @@ impl Running {
         if !self.monitor.is_open() {
             return told.refused(Errno::EAGAIN, "there is no session with a monitor");
         }
-        self.commands.log_seq += 1;
-        let entry = LogEntry {
-            name: AuthName::new(EntityType::OSD, self.shard.whoami().0.to_string()),
-            rank: EntityName::osd(self.shard.whoami()),
-            addrs: self.public.messenger.addrs().clone(),
-            stamp: io.wall_clock(),
-            seq: self.commands.log_seq,
-            priority: messages::LogPriority::ERROR,
-            message: told.args.texts("message").join(" "),
-            channel: "cluster".to_owned(),
-        };
-        let log = messages::Log { have: 0, fsid: self.shard.map().fsid, entries: vec![entry] };
-        self.monitor.send(&mut self.public.messenger, log.seal(0, Target::default()));
+        self.tell_cluster(messages::LogPriority::ERROR, told.args.texts("message").join(" "), io.wall_clock());
         told.text("")
     }
 

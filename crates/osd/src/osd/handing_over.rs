@@ -248,6 +248,7 @@ impl Running {
                 }
             }
             Output::ToMonitor { envelope } => self.monitor.send(&mut self.public.messenger, envelope),
+            Output::ToClusterLog { priority, message, stamp } => self.tell_cluster(priority, message, stamp),
             // A shard that is behind the first one lacks only maps that are on their way to it.
             Output::NeedMaps { from } if shard == 0 || from > self.shard.newest_epoch() => self.ask_for_maps(from),
             Output::NeedMaps { .. } => {}

@@ -554,6 +554,12 @@ fn deep_scrubs_count_omaps_once_and_those_that_are_larger_than_an_operator_wants
     for (large_omap_keys, large_omap_bytes, large) in [(0, u64::MAX, all), (1, 8, 0), (1, 7, all)] {
         tune(&mut cluster, ScrubTuning { large_omap_keys, large_omap_bytes, ..usual });
         assert_eq!(counts(scrub(&mut cluster, true, false)), (all, large));
+        let told = std::mem::take(&mut cluster.cluster_log);
+        assert_eq!(told.len() as u64, large, "{told:?}");
+        if let Some((osd, line)) = told.first() {
+            let (begin, end) = ("Large omap object found. Object: 1:", " Key count: 1 Size (bytes): 8");
+            assert!(*osd == A && line.starts_with(begin) && line.ends_with(end), "{osd}: {line}");
+        }
     }
     tune(&mut cluster, usual);
     assert_eq!(counts(scrub(&mut cluster, false, false)), (all, all), "a light scrub does not count");
