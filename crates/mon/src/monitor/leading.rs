@@ -56,6 +56,7 @@ impl Monitor {
         if !std::mem::take(&mut self.leads) {
             return;
         }
+        self.state_check.stop();
         let dropped = std::mem::take(&mut self.proposals);
         let changes = std::mem::take(&mut self.osd_changes);
         self.osd_changes = OsdChanges::after(changes);
@@ -95,6 +96,7 @@ impl Monitor {
             self.judge_anew(out);
         }
         self.give_anew(now, secrets, out);
+        self.check_state(now, batch);
     }
 
     /// Publishes the state after its last batch was applied.

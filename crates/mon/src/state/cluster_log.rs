@@ -4,6 +4,9 @@ use std::collections::VecDeque;
 use wire::messages::LogEntry;
 use wire::{Decode, DecodeError, Encode, Reader, Writer};
 
+/// Channel of the lines that have all monitors compare their states. No client and no OSD writes to it.
+pub const STATE_CHECK_CHANNEL: &str = "mon-scrub";
+
 /// Number of lines that are kept.
 pub const LOG_ENTRIES_MAX: usize = 1000;
 
