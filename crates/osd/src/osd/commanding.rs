@@ -5,7 +5,7 @@ use super::cluster_log::ClusterLog;
 use crate::OsdConfig;
 use crate::commands::op_dump::OpDump;
 use crate::commands::tuned::Tuned;
-use crate::commands::{self, Asked, Asker, Facts, Work, bench, groups};
+use crate::commands::{self, Asked, Asker, Facts, Work, bench, own_copies};
 use crate::heartbeat::{Board, Pace};
 use crate::shards::{ShardFacts, ToWorker};
 use control::counters::Counters;
@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use stdx::TimeZone;
-use types::{Epoch, Errno};
+use types::{Epoch, Errno, PgId};
 use wire::messages::{self, CommandReply};
 use wire::msgr::SessionId;
 use wire::nacre::mon::OptionReport;
@@ -101,13 +101,11 @@ impl Running {
     pub(super) fn command(&mut self, io: &impl Io, asker: Asker, line: &str) {
         let told = match commands::read(line) {
             Err(refusal) => return asker.answer(&mut self.public.messenger, refusal.into()),
-            Ok(Asked::Group(pgid)) => {
-                let home = pgid.and_then(|pgid| self.shard.homes().of(pgid));
-                if let Some(shard) = home.filter(|shard| *shard > 0) {
-                    return self.others.ask_about_group(shard, asker, line.to_owned());
-                }
-                let reply = groups::answer(line, &mut self.shard);
-                return asker.answer(&mut self.public.messenger, reply);
+            Ok(Asked::Group(pgid)) => return self.ask_shard_of(pgid, asker, line),
+            Ok(Asked::Copy(told)) => {
+                // A name that is none is refused by the first shard.
+                let pgid = own_copies::named(&told, self.shard.map()).ok().map(|(pgid, _)| pgid);
+                return self.ask_shard_of(pgid, asker, line);
             }
             Ok(Asked::Daemon(told)) => told,
         };
@@ -122,6 +120,16 @@ impl Running {
             return self.work(io, work, asker, told);
         }
         self.gather_facts(io, asker, told);
+    }
+
+    /// Has the shard with a group answer a command.
+    fn ask_shard_of(&mut self, pgid: Option<PgId>, asker: Asker, line: &str) {
+        let home = pgid.and_then(|pgid| self.shard.homes().of(pgid));
+        if let Some(shard) = home.filter(|shard| *shard > 0) {
+            return self.others.ask_about_group(shard, asker, line.to_owned());
+        }
+        let reply = commands::answer_of_shard(line, &mut self.shard);
+        asker.answer(&mut self.public.messenger, reply);
     }
 
     /// Gathers the facts of all shards, from which the command is answered.

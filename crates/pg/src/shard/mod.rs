@@ -16,6 +16,7 @@ mod memory;
 mod merges;
 mod monitors;
 mod operators;
+pub(crate) mod own_copy;
 mod peers;
 mod placement;
 mod splits;

@@ -6,7 +6,7 @@ use crate::group::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use crate::group::pg::Pg;
 use crate::scrub::ScrubMark;
 use crate::scrub::repair::{KeepCopyError, Kept};
-use crate::{ScrubTuning, Tuning};
+use crate::{OwnCopyError, ScrubTuning, Tuning};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -564,6 +564,29 @@ fn deep_scrubs_count_omaps_once_and_those_that_are_larger_than_an_operator_wants
     tune(&mut cluster, usual);
     assert_eq!(counts(scrub(&mut cluster, false, false)), (all, all), "a light scrub does not count");
     assert_eq!(counts(scrub(&mut cluster, true, false)), (all, 0));
+}
+
+#[test]
+fn operators_see_the_omap_of_each_osds_own_copy() {
+    let mut cluster = filled(7);
+    write(&mut cluster, B, OBJECTS, 9);
+    let omap = |cluster: &mut Cluster, osd: OsdId, pgid: PgId, n: u32| {
+        remembering(cluster, osd, |cluster| {
+            for _ in 0..100 {
+                match cluster.shard(osd).own_omap(pgid, &object(n)) {
+                    Err(OwnCopyError::NotYet) => pass(cluster),
+                    done => return done,
+                }
+            }
+            panic!("{osd} does not come to read it");
+        })
+    };
+    let entries = vec![(Bytes::from_static(b"key"), Bytes::from_static(b"value"))];
+    assert_eq!(omap(&mut cluster, C, PG, 3), Ok((Bytes::new(), entries.clone())));
+    assert_eq!(omap(&mut cluster, B, PG, OBJECTS), Ok((Bytes::new(), entries)), "nobody else has it");
+    assert_eq!(omap(&mut cluster, A, PG, OBJECTS), Err(OwnCopyError::NoObject));
+    let other = PgId { seed: 99, ..PG };
+    assert_eq!(omap(&mut cluster, A, other, 3), Err(OwnCopyError::NoGroup(other)));
 }
 
 #[test]
