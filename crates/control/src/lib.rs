@@ -6,7 +6,7 @@
 //!   arguments.
 //! * [`everywhere`]: commands that every daemon answers alike.
 //! * [`logs`]: levels of the log, by options.
-//! * [`counters`]: running counts.
+//! * [`counters`]: running counts. [`mempools`]: memory by pools.
 //! * [`Format`], [`xml`]: printing of answers. [`pg_stats`]: statistics of a placement group in them.
 //! * [`version`]: names of this software.
 //! * [`AdminSocket`]: where a daemon takes commands from programs on its own machine.
@@ -16,6 +16,7 @@ pub mod counters;
 pub mod everywhere;
 mod format;
 pub mod logs;
+pub mod mempools;
 pub mod options;
 pub mod pg_stats;
 mod settings;

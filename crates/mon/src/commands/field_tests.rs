@@ -291,6 +291,11 @@ fn what_is_not_here_is_said_as_on_a_ceph_without_it() {
     }
     assert_eq!(parsed(&mut cluster, json!({"prefix": "device ls-lights"})), json!({"fault": [], "ident": []}));
     assert_eq!(parsed(&mut cluster, json!({"prefix": "telemetry status"}))["enabled"], false);
+    for what in ["telemetry show", "telemetry show-all", "telemetry show-device"] {
+        assert_eq!(parsed(&mut cluster, json!({"prefix": what})), json!({}), "{what}");
+    }
+    let sentence = "nothing is reported to others, and there is no way to have it reported";
+    check(&mut cluster, json!({"prefix": "telemetry send"}), -95, sentence);
     for pool in ["a", "b"] {
         let unknown = format!("unrecognized pool '{pool}'");
         check(&mut cluster, json!({"prefix": "osd tier rm", "pool": pool, "tierpool": pool}), -2, &unknown);

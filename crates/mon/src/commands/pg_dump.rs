@@ -2,6 +2,7 @@
 
 use super::command::Command;
 use super::context::{Context, with_status};
+use super::osd_network;
 use super::osd_query::perf_value;
 use super::pg::OMAP_NOTE;
 use super::pg_print::{self, statfs_value, sum_value};
@@ -11,7 +12,7 @@ use crate::volatile::{OsdStat, PgStat, PgTotals};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{OsdId, PoolId};
-use wire::nacre::mon::{OsdStats, PingReport, PingTook};
+use wire::nacre::mon::{OsdStats, PingReport};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new(
@@ -285,15 +286,13 @@ fn osds_value(c: &Context<'_>) -> Value {
 
 /// Returns how long other OSDs took to answer this one, by OSD and network. Times are in milliseconds.
 fn ping_times(c: &Context<'_>, osd: OsdId) -> Value {
-    let ms = |us: u32| json!(f64::from(us) / 1e3);
     let on_network = |ping: &PingReport| {
-        let each = |of: fn(&PingTook) -> u32| json!({"1min": ms(of(&ping.one)), "5min": ms(of(&ping.five)), "15min": ms(of(&ping.fifteen))});
         json!({
-            "interface": if ping.is_front { "front" } else { "back" },
-            "average": each(|took| took.average_us),
-            "min": each(|took| took.least_us),
-            "max": each(|took| took.most_us),
-            "last": ms(ping.last_us),
+            "interface": osd_network::interface(ping),
+            "average": osd_network::over_minutes(ping, |took| took.average_us),
+            "min": osd_network::over_minutes(ping, |took| took.least_us),
+            "max": osd_network::over_minutes(ping, |took| took.most_us),
+            "last": osd_network::ms(ping.last_us),
         })
     };
     let mut by_osd: BTreeMap<OsdId, Vec<&PingReport>> = BTreeMap::new();

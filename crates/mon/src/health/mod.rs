@@ -8,6 +8,7 @@ mod pings;
 mod pools;
 
 pub use pgs::age;
+pub(crate) use pings::slow_us;
 
 use crate::{MonState, Volatile};
 use std::collections::BTreeMap;

@@ -30,13 +30,25 @@ const ALARMS: [Alarm; 2] = [
     Alarm { code: "OSD_SLOW_PING_TIME_FRONT", network: "front", is_front: true },
 ];
 
-pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthReport) {
-    let number = |name: &str| state.mon_number(name).filter(|number: &f64| number.is_finite() && *number >= 0.0);
-    let grace_s = number("osd_heartbeat_grace").unwrap_or(GRACE_S);
-    let slow_us = match number("mon_warn_on_slow_ping_time").filter(|ms| *ms > 0.0) {
+fn number(state: &MonState, name: &str) -> Option<f64> {
+    state.mon_number(name).filter(|number: &f64| number.is_finite() && *number >= 0.0)
+}
+
+/// Returns the seconds that an OSD has to answer another one.
+fn grace_s(state: &MonState) -> f64 {
+    number(state, "osd_heartbeat_grace").unwrap_or(GRACE_S)
+}
+
+/// Returns the microseconds from which on an answer is slow; 0: none is.
+pub(crate) fn slow_us(state: &MonState) -> f64 {
+    match number(state, "mon_warn_on_slow_ping_time").filter(|ms| *ms > 0.0) {
         Some(ms) => ms * 1e3,
-        None => grace_s * number("mon_warn_on_slow_ping_ratio").unwrap_or(SLOW_RATIO) * 1e6,
-    };
+        None => grace_s(state) * number(state, "mon_warn_on_slow_ping_ratio").unwrap_or(SLOW_RATIO) * 1e6,
+    }
+}
+
+pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthReport) {
+    let (grace_s, slow_us) = (grace_s(state), slow_us(state));
     if slow_us <= 0.0 {
         return;
     }
@@ -48,24 +60,18 @@ pub(super) fn check(state: &MonState, volatile: &Volatile, report: &mut HealthRe
     for Alarm { code, network, is_front } in ALARMS {
         let told = volatile.pings.iter().flat_map(|(from, pings)| pings.iter().map(|ping| (*from, ping)));
         let told = told.filter(|(_, ping)| ping.is_front == is_front && is_fresh(ping));
-        let slow = told.map(|(from, ping)| (slowest(ping), from, ping)).filter(|(us, ..)| f64::from(*us) > slow_us);
+        let slow = told.map(|(from, ping)| (ping.slowest_us(), from, ping)).filter(|(us, ..)| f64::from(*us) > slow_us);
         let mut slow: Vec<_> = slow.collect();
         slow.sort_by_key(|(us, from, ping)| std::cmp::Reverse((*us, *from, ping.osd)));
         let Some((longest_us, ..)) = slow.first() else { continue };
         let mut detail: Vec<String> = slow.iter().take(NAMED).map(|slow| line(map, network, slow)).collect();
         if slow.len() > NAMED {
-            detail.push(
-                "Truncated long network list.  Use `ceph tell osd.# dump_osd_network` for more information".into(),
-            );
+            let all = "Truncated long network list.  Use `ceph tell mgr dump_osd_network 0` for more information";
+            detail.push(all.to_owned());
         }
         let summary = format!("Slow OSD heartbeats on {network} (longest {}ms)", ms(*longest_us));
         report.raise_counted(code, Severity::Warn, summary, slow.len(), detail);
     }
-}
-
-/// Returns the largest of the means over some minutes, in microseconds.
-fn slowest(ping: &PingReport) -> u32 {
-    [ping.one, ping.five, ping.fifteen].map(|took| took.average_us).into_iter().max().unwrap_or_default()
 }
 
 fn ms(us: u32) -> String {

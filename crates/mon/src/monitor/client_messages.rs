@@ -210,7 +210,14 @@ impl Monitor {
                 let reply = self.told(now, from, &request.who, line);
                 self.answer(PendingAnswer::Command(request, reply), out);
             }
-            None => self.command(now, request, out),
+            None => {
+                let line = request.cmd.first().map(String::as_str).unwrap_or_default();
+                let in_person = (answer == AnswerKind::Daemon).then(|| self.told_as_manager(&request.who, line));
+                match in_person.flatten() {
+                    Some(reply) => self.answer(PendingAnswer::Command(request, reply), out),
+                    None => self.command(now, request, out),
+                }
+            }
         }
     }
 

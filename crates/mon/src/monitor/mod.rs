@@ -26,6 +26,7 @@ mod late;
 mod leading;
 mod liveness;
 mod manager_clients;
+mod manager_commands;
 mod newcomers;
 mod osd_changes;
 mod osd_messages;

@@ -266,6 +266,13 @@ pub struct PingReport {
 
 block!(PingReport, version 1 { osd, is_front, one, five, fifteen, last_us, answered_at });
 
+impl PingReport {
+    /// Returns the largest of the means over some minutes, in microseconds.
+    pub fn slowest_us(&self) -> u32 {
+        [self.one, self.five, self.fifteen].map(|took| took.average_us).into_iter().max().unwrap_or_default()
+    }
+}
+
 /// Sources of options' values. A greater number wins.
 pub mod option_source {
     pub const DEFAULT: u8 = 0;

@@ -132,3 +132,42 @@ fn rights_at_the_managers_address_are_none_at_the_monitors() {
     assert_eq!(h.heard::<msg::MgrCommandReply>(at_manager)[0].result, 0);
     assert_eq!(h.command(session, noout).result, Errno::EACCES.as_result());
 }
+
+#[test]
+fn the_manager_in_person_obeys_who_has_all_rights_there() {
+    let mut h = asking(&[("client.m", KeyKind::Aes, &[("mon", "allow r"), ("mgr", "allow r")])]);
+    let admin = h.join(2, "client.admin", EntityName::client(1));
+    let mut client = h.party("client.m");
+    h.meet(4, &mut client).unwrap();
+    let there = h.reach_manager(6, &client).unwrap();
+    let session = h.begin_at_manager(1, &there);
+    let told = |h: &mut Harness, command: &str| {
+        h.say(session, msg::Command { fsid: FSID, cmd: vec![command.to_owned()], input: Default::default() });
+        let reply = h.heard::<msg::CommandReply>(session).remove(0);
+        (reply.result, serde_json::from_slice::<serde_json::Value>(&reply.output.to_vec()).unwrap_or_default())
+    };
+    let status = r#"{"prefix":"mgr_status"}"#;
+    assert_eq!(told(&mut h, status).0, Errno::EACCES.as_result());
+    let described = told(&mut h, r#"{"prefix":"get_command_descriptions"}"#).1;
+    let described: Vec<&serde_json::Value> = described.as_object().expect("a map").values().collect();
+    for words in [&["mgr_status"][..], &["pg", "stat"], &["config", "show"]] {
+        let sig = |it: &serde_json::Value| it["sig"].as_array().expect("a signature").starts_with(&texts(words));
+        assert_eq!(described.iter().filter(|it| sig(it)).count(), 1, "{words:?}");
+    }
+    let caps = r#"{"prefix":"auth caps","entity":"client.m","caps":["mon","allow r","mgr","allow *"]}"#;
+    assert_eq!(h.command(admin, caps).result, 0);
+    assert_eq!(told(&mut h, status).1["initialized"], true);
+    assert_eq!(
+        told(&mut h, r#"{"prefix":"dump_osd_network"}"#).1,
+        serde_json::json!({"threshold": 350, "entries": []})
+    );
+    let limit = r#"{"prefix":"config get","var":"mon_max_pg_per_osd"}"#;
+    assert_eq!(told(&mut h, limit).1["mon_max_pg_per_osd"], "250", "of the daemon, not of the cluster");
+    // Commands of the cluster are answered there, too.
+    assert_eq!(told(&mut h, r#"{"prefix":"pg stat","format":"json"}"#).0, 0);
+    assert_eq!(told(&mut h, r#"{"prefix":"nonsense"}"#).0, Errno::EINVAL.as_result());
+}
+
+fn texts(words: &[&str]) -> Vec<serde_json::Value> {
+    words.iter().map(|word| (*word).into()).collect()
+}
