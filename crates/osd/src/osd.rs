@@ -508,6 +508,7 @@ impl Running {
                 self.commands.tells_options = true;
                 self.commands.pings_told_at = None;
                 self.beacon_at = io.now();
+                self.commands.cluster_log.begin_session();
                 self.send_cluster_log();
             }
             msgr::Output::Opened { session, peer } => {

@@ -368,6 +368,9 @@ fn sessions(c: &Context<'_>) -> Answer {
 
 /// Adds the line that has all monitors compare their states.
 fn scrub(c: &Context<'_>) -> Answer {
+    if c.volatile.compares_states {
+        return refuse(Errno::EBUSY, "the monitors compare their states already: the cluster log tells the outcome");
+    }
     let own = &c.volatile.name;
     let line = LogEntry {
         name: AuthName::new(EntityType::MON, own),

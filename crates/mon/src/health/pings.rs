@@ -30,20 +30,22 @@ const ALARMS: [Alarm; 2] = [
     Alarm { code: "OSD_SLOW_PING_TIME_FRONT", network: "front", is_front: true },
 ];
 
-fn number(state: &MonState, name: &str) -> Option<f64> {
-    state.mon_number(name).filter(|number: &f64| number.is_finite() && *number >= 0.0)
+/// Returns an option that is set for monitors, or else for `other` daemons, whose it is on a Ceph.
+fn number(state: &MonState, name: &str, other: &str) -> Option<f64> {
+    let text = state.mon_option("", name).or_else(|| state.config.option_of(other, "", name));
+    text?.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0)
 }
 
 /// Returns the seconds that an OSD has to answer another one.
 fn grace_s(state: &MonState) -> f64 {
-    number(state, "osd_heartbeat_grace").unwrap_or(GRACE_S)
+    number(state, "osd_heartbeat_grace", "osd").unwrap_or(GRACE_S)
 }
 
 /// Returns the microseconds from which on an answer is slow; 0: none is.
 pub(crate) fn slow_us(state: &MonState) -> f64 {
-    match number(state, "mon_warn_on_slow_ping_time").filter(|ms| *ms > 0.0) {
+    match number(state, "mon_warn_on_slow_ping_time", "mgr").filter(|ms| *ms > 0.0) {
         Some(ms) => ms * 1e3,
-        None => grace_s(state) * number(state, "mon_warn_on_slow_ping_ratio").unwrap_or(SLOW_RATIO) * 1e6,
+        None => grace_s(state) * number(state, "mon_warn_on_slow_ping_ratio", "mgr").unwrap_or(SLOW_RATIO) * 1e6,
     }
 }
 

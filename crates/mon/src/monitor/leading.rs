@@ -56,7 +56,7 @@ impl Monitor {
         if !std::mem::take(&mut self.leads) {
             return;
         }
-        self.state_check.stop();
+        self.stop_comparing();
         let dropped = std::mem::take(&mut self.proposals);
         let changes = std::mem::take(&mut self.osd_changes);
         self.osd_changes = OsdChanges::after(changes);
@@ -146,8 +146,8 @@ impl Monitor {
         let said = served.into_iter().filter_map(|(osd, pgs)| {
             let stat = self.volatile.osds.get(&osd)?;
             let options = self.volatile.options.get(&osd.to_string()).cloned();
-            let pings = self.volatile.pings.get(&osd).cloned();
-            Some(OsdBeacon { osd, epoch: stat.epoch, stats: stat.stats, pgs, options, pings })
+            // The time that others took to answer is told anew within a minute, and is much for many OSDs.
+            Some(OsdBeacon { osd, epoch: stat.epoch, stats: stat.stats, pgs, options, pings: None })
         });
         said.collect()
     }

@@ -6,6 +6,7 @@
 //! the same.
 
 use super::{Monitor, Now};
+use crate::bounds::{NAME_BYTES_MAX, cut};
 use crate::state::{LogPriority, STATE_CHECK_CHANNEL};
 use crate::update::{Batch, Update};
 use std::collections::BTreeMap;
@@ -26,21 +27,21 @@ pub(super) struct StateCheck {
     awaited: Option<(u64, Duration)>,
 }
 
-impl StateCheck {
-    /// Forgets what a leader waits for.
-    pub fn stop(&mut self) {
-        self.awaited = None;
-    }
-}
-
 impl Monitor {
+    /// Forgets what a leader waits for.
+    pub(super) fn stop_comparing(&mut self) {
+        self.state_check.awaited = None;
+        self.volatile.compares_states = false;
+    }
+
     /// Returns this monitor's last checksum of its state.
     pub fn state_sum(&self) -> Option<StateSum> {
-        self.state_check.told.get(&self.volatile.name).copied()
+        self.state_check.told.get(&self.volatile.name).cloned()
     }
 
     /// Takes over the checksum that another monitor tells.
-    pub fn told_state_sum(&mut self, name: &str, sum: StateSum) {
+    pub fn told_state_sum(&mut self, name: &str, mut sum: StateSum) {
+        cut(&mut sum.software, NAME_BYTES_MAX);
         if self.state.monmap.mons.contains_key(name) && *name != self.volatile.name {
             self.state_check.told.insert(name.to_owned(), sum);
         }
@@ -59,10 +60,12 @@ impl Monitor {
         }
         let bytes = self.state.to_vec(Target::PACIFIC);
         let crc = crc32c::update(u32::MAX, &bytes);
-        let sum = StateSum { applied: self.state.applied, bytes: bytes.len() as u64, crc };
+        let (applied, software) = (self.state.applied, control::version::OWN.to_owned());
+        let sum = StateSum { software, applied, bytes: bytes.len() as u64, crc };
         self.state_check.told.insert(self.volatile.name.clone(), sum);
         if self.leads {
-            self.state_check.awaited = Some((sum.applied, now.since_start + TOLD_WITHIN));
+            self.state_check.awaited = Some((applied, now.since_start + TOLD_WITHIN));
+            self.volatile.compares_states = true;
         }
     }
 
@@ -71,7 +74,7 @@ impl Monitor {
         let Some((applied, until)) = self.state_check.awaited.filter(|_| self.leads) else { return };
         let quorum: Vec<String> =
             self.volatile.quorum.names(&self.state.monmap).into_iter().map(str::to_owned).collect();
-        let sum_of = |name: &String| self.state_check.told.get(name).copied().filter(|sum| sum.applied == applied);
+        let sum_of = |name: &String| self.state_check.told.get(name).cloned().filter(|sum| sum.applied == applied);
         let sums: Vec<(String, Option<StateSum>)> = quorum.iter().map(|name| (name.clone(), sum_of(name))).collect();
         if now.since_start < until && sums.iter().any(|(_, sum)| sum.is_none()) {
             return;
@@ -83,6 +86,10 @@ impl Monitor {
         for (name, sum) in &sums {
             match sum {
                 None => lines.push((LogPriority::WARN, format!("scrub: mon.{name} has not told how its state is"))),
+                Some(sum) if sum.software != own.software => {
+                    let line = format!("scrub: mon.{name} runs other software ({}), not compared", sum.software);
+                    lines.push((LogPriority::WARN, line));
+                }
                 Some(sum) if *sum == own => fine.push(rank(name).to_string()),
                 Some(sum) => {
                     let mine = told(&own);
@@ -92,8 +99,10 @@ impl Monitor {
                 }
             }
         }
-        lines.push((LogPriority::DEBUG, format!("scrub ok on {}: {}", fine.join(","), told(&own))));
-        self.state_check.stop();
+        if lines.is_empty() {
+            lines.push((LogPriority::DEBUG, format!("scrub ok on {}: {}", fine.join(","), told(&own))));
+        }
+        self.stop_comparing();
         lines.into_iter().for_each(|(priority, line)| self.note(now, priority, line));
     }
 }

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use wire::messages::LogEntry;
 use wire::{Decode, DecodeError, Encode, Reader, Writer};
 
-/// Channel of the lines that have all monitors compare their states. No client and no OSD writes to it.
+/// Channel of the lines that have all monitors compare their states. A leader lets no client
+/// and no OSD write to it; one of earlier software does.
 pub const STATE_CHECK_CHANNEL: &str = "mon-scrub";
 
 /// Number of lines that are kept.

@@ -103,6 +103,8 @@ pub struct Volatile {
     pub osds: BTreeMap<OsdId, OsdStat>,
     /// Options of daemons that have values of their own, by the daemons' names (`osd.3`), as they told.
     pub options: BTreeMap<String, Vec<OptionReport>>,
+    /// The monitors compare their states, and the outcome is not known yet.
+    pub compares_states: bool,
     /// The time that other OSDs took to answer each.
     pub pings: BTreeMap<OsdId, Vec<PingReport>>,
     /// Rates of client I/O by pool.

@@ -12,11 +12,13 @@ const WAITING_MAX: usize = 1000;
 /// Most lines in one message.
 const LINES_MAX: usize = 100;
 
-/// Lines that no monitor was told yet.
+/// Lines that no monitor has acknowledged yet.
 #[derive(Default)]
 pub(super) struct ClusterLog {
     /// Number of the last line.
     last: u64,
+    /// Number of the last line that was sent in this session.
+    sent: u64,
     waiting: VecDeque<LogEntry>,
 }
 
@@ -30,9 +32,22 @@ impl ClusterLog {
         }
     }
 
-    /// Takes the lines of the next message; none are left where it is empty.
+    /// Returns the lines of the next message; none are left to be sent where it is empty.
     fn take(&mut self) -> Vec<LogEntry> {
-        self.waiting.drain(..self.waiting.len().min(LINES_MAX)).collect()
+        let unsent = self.waiting.iter().filter(|line| line.seq > self.sent);
+        let lines: Vec<LogEntry> = unsent.take(LINES_MAX).cloned().collect();
+        self.sent = lines.last().map_or(self.sent, |line| line.seq);
+        lines
+    }
+
+    /// Forgets lines that the monitors have.
+    pub fn acknowledged(&mut self, last: u64) {
+        self.waiting.retain(|line| line.seq > last);
+    }
+
+    /// Has all lines sent again that were not acknowledged: a session has begun.
+    pub fn begin_session(&mut self) {
+        self.sent = 0;
     }
 }
 
@@ -95,5 +110,9 @@ mod tests {
         }
         assert_eq!((told.len(), told[0].message.as_str(), told[0].seq), (WAITING_MAX, "6", 6));
         assert!(told.is_sorted_by_key(|line| line.seq));
+        log.acknowledged(told[9].seq);
+        assert!(log.take().is_empty(), "all are sent");
+        log.begin_session();
+        assert_eq!(log.take()[0].seq, told[10].seq, "those come again that nobody acknowledged");
     }
 }

@@ -59,6 +59,8 @@ pub(super) struct Commands {
     pub options_told_at: Duration,
     /// When the monitors were told of the time that other OSDs take to answer; `None`: not in this session.
     pub pings_told_at: Option<Duration>,
+    /// The monitors were told of some last.
+    pub pings_are_known: bool,
     /// A bench that was ordered, with the asker who waits for its end.
     bench: Option<(Asker, Told, BenchOrder)>,
     pub cluster_log: ClusterLog,
@@ -72,6 +74,7 @@ impl Commands {
             tells_options: true,
             options_told_at: Duration::ZERO,
             pings_told_at: None,
+            pings_are_known: false,
             config,
             tuned: None,
             log_filter: String::new(),

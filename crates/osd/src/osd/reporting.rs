@@ -15,6 +15,15 @@ const TELL_OPTIONS_EVERY: Duration = Duration::from_secs(60);
 
 /// Time after which monitors are told anew how long other OSDs take to answer: it changes with each minute.
 const TELL_PINGS_EVERY: Duration = Duration::from_secs(60);
+/// Most times of answers in one report.
+const PINGS_TOLD_MAX: usize = 300;
+
+/// Returns the slowest answers of all, as many as one report has.
+fn slowest(mut pings: Vec<PingReport>) -> Vec<PingReport> {
+    pings.sort_by_key(|ping| std::cmp::Reverse(ping.slowest_us()));
+    pings.truncate(PINGS_TOLD_MAX);
+    pings
+}
 
 impl Running {
     /// Sends a beacon if it is time. Returns when the next one is due.
@@ -53,10 +62,31 @@ impl Running {
         let is_heard = self.was_up && self.shard.map().is_up(self.shard.whoami());
         let is_late = self.commands.pings_told_at.is_none_or(|at| now >= at + TELL_PINGS_EVERY);
         let pings = self.commands.board.as_ref().filter(|_| is_heard && is_late)?.ping_times();
-        if pings.is_empty() {
+        // Without any, and none told before, there is nothing to take back.
+        if pings.is_empty() && !self.commands.pings_are_known {
             return None;
         }
         self.commands.pings_told_at = Some(now);
-        Some(pings.iter().map(|view| view.report(wall)).collect())
+        self.commands.pings_are_known = !pings.is_empty();
+        Some(slowest(pings.iter().map(|view| view.report(wall)).collect()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use types::{OsdId, Utime};
+    use wire::nacre::mon::PingTook;
+
+    #[test]
+    fn a_report_has_the_slowest_answers_where_there_are_too_many() {
+        let ping = |osd: i32| {
+            let took = PingTook { average_us: osd as u32, least_us: 0, most_us: 0 };
+            let (one, five, fifteen) = (took, took, took);
+            let (osd, answered_at) = (OsdId(osd), Utime::ZERO);
+            PingReport { osd, is_front: false, one, five, fifteen, last_us: 0, answered_at }
+        };
+        let told = slowest((0..1000).map(ping).collect());
+        assert_eq!((told.len(), told[0].osd, told[299].osd), (PINGS_TOLD_MAX, OsdId(999), OsdId(700)));
     }
 }

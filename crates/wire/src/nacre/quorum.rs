@@ -73,8 +73,10 @@ message!(MonHello = kind::MON_HELLO, version 3 {
 });
 
 /// A monitor's state in short, for comparison.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct StateSum {
+    /// Version of the software, by which the encoding may differ.
+    pub software: String,
     /// The last batch that is in it.
     pub applied: u64,
     /// Length and checksum of its encoding.
@@ -85,6 +87,7 @@ pub struct StateSum {
 impl Encode for StateSum {
     fn encode(&self, w: &mut Writer) {
         w.versioned(1, 1, |w| {
+            w.str(&self.software);
             w.u64(self.applied);
             w.u64(self.bytes);
             w.u32(self.crc);
@@ -93,11 +96,11 @@ impl Encode for StateSum {
 }
 
 impl Decode for StateSum {
-    const MIN_BYTES: usize = 26;
+    const MIN_BYTES: usize = 30;
 
     fn decode(r: &mut Reader<'_>) -> Result<StateSum, DecodeError> {
         let (_, mut r) = r.versioned("state sum", 1)?;
-        Ok(StateSum { applied: r.u64()?, bytes: r.u64()?, crc: r.u32()? })
+        Ok(StateSum { software: r.get()?, applied: r.u64()?, bytes: r.u64()?, crc: r.u32()? })
     }
 }
 
@@ -360,7 +363,8 @@ mod tests {
             let envelope = Envelope { front: earlier.into(), ..sealed.clone() };
             assert_eq!(MonHello::open(&envelope).unwrap(), hello, "version {version}");
         }
-        let told = MonHello { state_sum: Some(StateSum { applied: 1, bytes: 2, crc: 3 }), ..hello };
+        let told =
+            MonHello { state_sum: Some(StateSum { software: "1.2".into(), applied: 1, bytes: 2, crc: 3 }), ..hello };
         assert_eq!(MonHello::open(&told.clone().seal(0, Target::PACIFIC)).unwrap(), told);
     }
 }
