@@ -113,6 +113,7 @@ check: rust
 	tests/run --changed
 
 performance: packages build
+	$(if $(filter s3,$(FLAGS)),$(call need,command -v radosgw,radosgw))
 	tests/performance $(NACRE) $(FLAGS)
 
 compare: packages build

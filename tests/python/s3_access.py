@@ -307,6 +307,45 @@ def payers():
     GUEST.list_objects_v2(Bucket="paid", RequestPayer="requester")
 
 
+def expected_owners():
+    """A request names who owns its bucket, and that of a copy's source: with another owner nothing is done."""
+    at = {"Bucket": "expected", "Key": "k"}
+    OWNER.create_bucket(Bucket="expected", ACL="public-read-write")
+    GUEST.create_bucket(Bucket="guests")
+    GUEST.put_object(Bucket="guests", Key="k", Body=b"g", ACL="public-read")
+    wrong, right = {"ExpectedBucketOwner": "guest"}, {"ExpectedBucketOwner": "owner"}
+    refused("AccessDenied", OWNER.put_object, Body=b"v", **at, **wrong)
+    refused("NoSuchKey", OWNER.get_object, **at)
+    OWNER.put_object(Body=b"v", **at, **right)
+    for call in (OWNER.get_object, OWNER.head_object, OWNER.delete_object, OWNER.get_object_acl,
+                 OWNER.get_object_tagging, OWNER.create_multipart_upload):
+        refused("AccessDenied", call, **at, **wrong)
+    for call in (OWNER.list_objects_v2, OWNER.list_objects, OWNER.list_object_versions, OWNER.head_bucket,
+                 OWNER.delete_bucket, OWNER.get_bucket_location, OWNER.get_bucket_policy_status):
+        refused("AccessDenied", call, Bucket="expected", **wrong)
+    tags = {"Tagging": {"TagSet": [{"Key": "a", "Value": "1"}]}}
+    refused("AccessDenied", OWNER.put_bucket_tagging, Bucket="expected", **tags, **wrong)
+    refused("NoSuchTagSet", OWNER.get_bucket_tagging, Bucket="expected", **right)
+    refused("AccessDenied", OWNER.delete_objects, Bucket="expected", Delete={"Objects": [{"Key": "k"}]}, **wrong)
+    assert OWNER.get_object(**at, **right)["Body"].read() == b"v"
+    copy = {"Bucket": "expected", "CopySource": {"Bucket": "guests", "Key": "k"}}
+    refused("AccessDenied", OWNER.copy_object, Key="copy", ExpectedSourceBucketOwner="owner", **copy, **right)
+    refused("AccessDenied", OWNER.copy_object, Key="copy", ExpectedSourceBucketOwner="guest", **copy, **wrong)
+    refused("NoSuchKey", OWNER.get_object, Bucket="expected", Key="copy")
+    OWNER.copy_object(Key="copy", ExpectedSourceBucketOwner="guest", **copy, **right)
+    upload = OWNER.create_multipart_upload(**at, **right)["UploadId"]
+    part = {**copy, "Key": "k", "UploadId": upload, "PartNumber": 1}
+    refused("AccessDenied", OWNER.upload_part_copy, ExpectedSourceBucketOwner="owner", **part, **right)
+    assert "Parts" not in OWNER.list_parts(UploadId=upload, **at)
+    OWNER.upload_part_copy(ExpectedSourceBucketOwner="guest", **part, **right)
+    refused("AccessDenied", OWNER.abort_multipart_upload, UploadId=upload, **at, **wrong)
+    OWNER.abort_multipart_upload(UploadId=upload, **at, **right)
+    # Kits that put headers into the address they sign.
+    for owner, status in (("guest", 403), ("owner", 200)):
+        signed = f"{FIRST}/expected?x-amz-expected-bucket-owner={owner}"
+        assert ask("GET", signed)[0] == status, owner
+
+
 def other_gateways():
     """Another gateway acts on new settings after a few seconds."""
     there = client(SECOND)
@@ -327,6 +366,6 @@ def hosts():
     assert ask("GET", f"{FIRST}/?acl", Host="none.s3.test")[0] == 404
 
 
-for part in (operations, documents, lists, tags, shared, payers, other_gateways, hosts):
+for part in (operations, documents, lists, tags, shared, payers, expected_owners, other_gateways, hosts):
     part()
     print(part.__name__, flush=True)

@@ -153,7 +153,7 @@ def addresses():
 
 def uploads():
     parts = [os.urandom(PART + 1), os.urandom(PART), b"the end"]
-    for key, own in [("parts", by(FIRST_KEY)), ("parts-of-server", {})]:
+    for key, own in [("parts", by(FIRST_KEY)), ("parts-of-server", {}), ("parts-without-key", by(FIRST_KEY))]:
         begin = own or {"ServerSideEncryption": "AES256"}
         upload = S3.create_multipart_upload(Bucket="things", Key=key, **begin)["UploadId"]
         place = {"Bucket": "things", "Key": key, "UploadId": upload}
@@ -166,11 +166,15 @@ def uploads():
             assert headers(part)[OF_CUSTOMER if own else KIND] == "AES256"
             done.append({"PartNumber": number, "ETag": part["ETag"]})
         if own:
-            refused(400, "InvalidRequest", S3.complete_multipart_upload, MultipartUpload={"Parts": done}, **place)
             refused(400, "InvalidRequest", S3.complete_multipart_upload, MultipartUpload={"Parts": done}, **place,
                     **written(SECOND_KEY))
-        S3.complete_multipart_upload(MultipartUpload={"Parts": done}, **place, **(own and written(FIRST_KEY)))
+        # A completion may bring the key, and need not; a reader has to.
+        brought = written(FIRST_KEY) if key == "parts" else {}
+        S3.complete_multipart_upload(MultipartUpload={"Parts": done}, **place, **brought)
         whole = b"".join(parts)
+        if own:
+            for words in [{}, by(SECOND_KEY)]:
+                refused(400, "InvalidRequest", S3.get_object, Bucket="things", Key=key, **words)
         assert S3.get_object(Bucket="things", Key=key, **own)["Body"].read() == whole
         ranges(key, whole, **own)
         second = S3.get_object(Bucket="things", Key=key, PartNumber=2, **own)

@@ -151,12 +151,12 @@ class Run:
     def crates(self, tests):
         chosen = [test for test in tests if not test.is_whole_cluster]
         # Long tests begin first, so that no processor waits for the last one.
-        chosen.sort(key=lambda test: not self.plan.takes_long(test))
+        chosen.sort(key=self.plan.turn)
         self.tests_step("tests", f"{len(chosen)} tests of crates", [(chosen, os.cpu_count())])
 
     def clusters(self, tests):
         chosen = [test for test in tests if test.is_whole_cluster]
-        chosen.sort(key=lambda test: not self.plan.takes_long(test))
+        chosen.sort(key=self.plan.turn)
         alone = [test for test in chosen if self.plan.runs_alone(test)]
         beside = [test for test in chosen if not self.plan.runs_alone(test)]
         says = f"{len(beside)} whole clusters {CLUSTERS_AT_A_TIME} at a time, {len(alone)} alone"

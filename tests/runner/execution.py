@@ -15,10 +15,10 @@ LIMIT_S = 1200
 
 
 # Tests that may run beside those that are meant to, while processors are idle.
-MORE_AT_A_TIME = 2
+MORE_AT_A_TIME = 3
 # Share of the processors' time that is to be idle before one of them begins, and the seconds in which it is measured.
-IDLE_SHARE = 0.5
-IDLE_S = 3
+IDLE_SHARE = 0.35
+IDLE_S = 2
 
 
 class Idleness:

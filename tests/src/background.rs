@@ -55,6 +55,10 @@ impl Background {
         kill_process(pid, signal).expect("it runs");
     }
 
+    pub fn id(&self) -> u32 {
+        self.child.0.id()
+    }
+
     pub fn is_running(&mut self) -> bool {
         self.child.0.try_wait().expect("child can be waited for").is_none()
     }

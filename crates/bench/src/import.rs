@@ -156,5 +156,6 @@ fn group(name: &str, operations: Operations, io_bytes: u64, object_bytes: u64, l
         instances,
         load: Load::Closed { queue_depth },
         prefill: None,
+        list_keys: None,
     }
 }

@@ -94,8 +94,11 @@ impl Cluster {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct S3Gateway {
-    /// `http://HOST:PORT`.
+    /// `http://HOST:PORT` or `https://HOST:PORT`.
     pub endpoint: String,
+    /// Path of a file in PEM with the authorities whose certificates count for `https`. If absent, the system's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<String>,
     /// Path of a file with the keys, in the form of AWS's `credentials`. If absent, the environment has them. A plan
     /// never has the keys themselves, because results have the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -105,6 +108,20 @@ pub struct S3Gateway {
     /// Requests sign the bytes of their bodies, too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub signed_payload: bool,
+}
+
+impl S3Gateway {
+    const SECURE: &str = "https://";
+
+    /// `HOST:PORT`; `None` for an endpoint that is no address.
+    pub fn authority(&self) -> Option<&str> {
+        self.endpoint.strip_prefix("http://").or_else(|| self.endpoint.strip_prefix(Self::SECURE))
+    }
+
+    /// True if clients are to speak TLS.
+    pub fn is_secure(&self) -> bool {
+        self.endpoint.starts_with(Self::SECURE)
+    }
 }
 
 /// The region that requests name where a plan names none.
@@ -178,10 +195,16 @@ pub struct Group {
     /// Number of clients, each with its own connections.
     pub instances: u32,
     pub load: Load,
-    /// True if all objects are written before the load begins. If absent, they are if the group reads.
+    /// True if all objects are written before the load begins. If absent, they are unless the group only writes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefill: Option<bool>,
+    /// Keys of a page of a list, 1 to 1000. If absent, [`LIST_KEYS`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub list_keys: Option<u32>,
 }
+
+/// Keys of a page of a list where a plan tells none, which is the most that S3 gives.
+pub const LIST_KEYS: u32 = 1000;
 
 /// Percentages that add up to 100.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -191,6 +214,19 @@ pub struct Operations {
     pub random_write: u32,
     pub sequential_read: u32,
     pub random_read: u32,
+    /// Questions for the length of an object at random; of S3 alone, as the next two.
+    #[serde(skip_serializing_if = "is_none_of_them")]
+    pub head: u32,
+    /// Removals of objects one after the other.
+    #[serde(skip_serializing_if = "is_none_of_them")]
+    pub delete: u32,
+    /// Pages of the list of the group's objects, behind one at random.
+    #[serde(skip_serializing_if = "is_none_of_them")]
+    pub list: u32,
+}
+
+fn is_none_of_them(percent: &u32) -> bool {
+    *percent == 0
 }
 
 /// The rule by which operations start.
@@ -322,14 +358,47 @@ impl Group {
 
     /// True if the objects are written before the load.
     pub fn prefill(&self) -> bool {
-        self.prefill.unwrap_or(self.operations.reads() > 0)
+        self.prefill.unwrap_or(self.operations.needs_objects())
+    }
+
+    /// Most keys of a page of a list.
+    pub fn list_keys(&self) -> u32 {
+        self.list_keys.unwrap_or(LIST_KEYS)
     }
 }
 
 impl Operations {
+    /// Percentages by the names of the kinds, for people.
+    pub fn by_name(&self) -> [(&'static str, u32); 7] {
+        [
+            ("sequential write", self.sequential_write),
+            ("random write", self.random_write),
+            ("sequential read", self.sequential_read),
+            ("random read", self.random_read),
+            ("head", self.head),
+            ("delete", self.delete),
+            ("list", self.list),
+        ]
+    }
+
     /// Percentage of reads.
     pub fn reads(&self) -> u32 {
         self.sequential_read + self.random_read
+    }
+
+    /// Percentage of operations that change objects.
+    pub fn changes(&self) -> u32 {
+        self.sequential_write + self.random_write + self.delete
+    }
+
+    /// Percentage of operations that only S3 has.
+    pub fn of_s3(&self) -> u32 {
+        self.head + self.delete + self.list
+    }
+
+    /// True if the operations want objects that are there.
+    pub fn needs_objects(&self) -> bool {
+        self.reads() + self.of_s3() > 0
     }
 }
 

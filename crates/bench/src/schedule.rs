@@ -5,16 +5,19 @@
 //! reads share all blocks, which hold the prefill's version.
 //!
 //! * [`Worker`]: one operation at a time, from the plan's seed.
+//! * [`following`]: the order in which lists have the objects.
 //! * [`Arrivals`]: the intended start times of an open loop's operations.
 //! * [`OpenLoop`]: hands arrivals to free workers. The latency of an arrival that waits for a worker counts from its
 //!   intended start, so a stall of the cluster shows in every operation that it delays, not in one only (coordinated
 //!   omission).
 
 mod arrivals;
+mod order;
 #[cfg(test)]
 mod tests;
 
 pub use arrivals::{Arrivals, OpenLoop, Start};
+pub use order::following;
 
 use std::ops::RangeInclusive;
 
@@ -33,6 +36,12 @@ pub enum Kind {
     /// Reads. The bytes must be of one of these versions, from the first to the second; there are several only after a
     /// write of unknown outcome. Version 0 means that the block was never written.
     Read { versions: (u32, u32) },
+    /// Asks for length and ETag of an object, whose versions are as those of a read.
+    Head { versions: (u32, u32) },
+    /// Removes an object. `version`: a number of its own among those of writes.
+    Delete { version: u32 },
+    /// Lists the objects that stand behind this one.
+    List,
 }
 
 /// One operation.
@@ -41,8 +50,13 @@ pub struct Operation {
     /// Number of the object within its group.
     pub object: u64,
     pub offset_bytes: u64,
+    /// Bytes that the operation moves.
     pub length_bytes: u64,
     pub kind: Kind,
+    /// The object may be gone: a removal of it has had no answer.
+    pub may_be_absent: bool,
+    /// False for a write in the place of an operation whose object was removed: it is no part of the load.
+    pub counts: bool,
 }
 
 /// The outcome of an operation.
@@ -58,6 +72,14 @@ pub enum Outcome {
     Late,
 }
 
+/// The worker's knowledge of an object that it may have removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Absence {
+    Not,
+    Maybe,
+    Surely,
+}
+
 /// Versions that a block may hold.
 #[derive(Clone, Copy, Debug)]
 struct Versions {
@@ -65,8 +87,29 @@ struct Versions {
     oldest: u32,
     /// The latest version that was attempted.
     newest: u32,
-    /// A write without an answer may still happen at any time.
+    /// A change without an answer may still happen at any time.
     late: bool,
+    absence: Absence,
+}
+
+impl Versions {
+    /// Notes a change that may have happened, or may be followed by an earlier one.
+    fn may_have_changed(&mut self, removes: bool) {
+        let same = if removes { Absence::Surely } else { Absence::Not };
+        if self.absence != same {
+            self.absence = Absence::Maybe;
+        }
+    }
+}
+
+/// Places of kinds among a worker's weights, which are in the order of a plan's percentages.
+mod choice {
+    pub const SEQUENTIAL_WRITE: usize = 0;
+    pub const RANDOM_WRITE: usize = 1;
+    pub const SEQUENTIAL_READ: usize = 2;
+    pub const HEAD: usize = 4;
+    pub const DELETE: usize = 5;
+    pub const LIST: usize = 6;
 }
 
 /// Number of the run in the patterns of one iteration of one workload. Objects and versions have the same numbers in
@@ -92,7 +135,7 @@ impl Operation {
 #[derive(Clone, Debug)]
 pub struct Worker {
     random: Random,
-    weights: [u32; 4],
+    weights: [u32; 7],
     object_bytes: u64,
     io_bytes: u64,
     /// The worker's `i`-th block is the group's block `first + i * stride`.
@@ -101,6 +144,7 @@ pub struct Worker {
     blocks: u64,
     next_write: u64,
     next_read: u64,
+    next_delete: u64,
     /// Versions by block; empty if the group never writes.
     versions: Vec<Versions>,
     prefilled: bool,
@@ -116,7 +160,7 @@ impl Worker {
         let workers = group.workers();
         assert!(number < workers, "worker {number} of {workers}");
         let operations = group.operations;
-        let writes = operations.sequential_write + operations.random_write > 0;
+        let writes = operations.changes() > 0;
         // Readers begin evenly spread over all blocks, like instances of one long sequential read.
         let (first, stride, blocks, next_read) = if writes {
             (number, workers, (group.blocks() - number).div_ceil(workers), 0)
@@ -124,15 +168,10 @@ impl Worker {
             (0, 1, group.blocks(), (u128::from(group.blocks()) * u128::from(number) / u128::from(workers)) as u64)
         };
         let initial = if group.prefill() { PREFILL_VERSION } else { 0 };
-        let versions = Versions { oldest: initial, newest: initial, late: false };
+        let versions = Versions { oldest: initial, newest: initial, late: false, absence: Absence::Not };
         Worker {
             random: Random::new(seed, (u64::from(group_index) << 32) | number),
-            weights: [
-                operations.sequential_write,
-                operations.random_write,
-                operations.sequential_read,
-                operations.random_read,
-            ],
+            weights: operations.by_name().map(|(_, percent)| percent),
             object_bytes: group.object_bytes,
             io_bytes: group.io_bytes(),
             first,
@@ -140,6 +179,7 @@ impl Worker {
             blocks,
             next_write: 0,
             next_read,
+            next_delete: 0,
             versions: if writes { vec![versions; blocks as usize] } else { Vec::new() },
             prefilled: group.prefill(),
             in_flight: None,
@@ -157,26 +197,42 @@ impl Worker {
             draw = draw.wrapping_sub(*weight);
             hit
         });
-        let block = match choice.expect("a checked plan's percentages add up to 100") {
-            0 => step(&mut self.next_write, self.blocks),
-            2 => step(&mut self.next_read, self.blocks),
+        let choice = choice.expect("a checked plan's percentages add up to 100");
+        let block = match choice {
+            choice::SEQUENTIAL_WRITE => step(&mut self.next_write, self.blocks),
+            choice::SEQUENTIAL_READ => step(&mut self.next_read, self.blocks),
+            choice::DELETE => step(&mut self.next_delete, self.blocks),
             _ => self.random.below(self.blocks),
         };
-        let kind = if choice < Some(2) {
+        let absence = self.versions.get(block as usize).map_or(Absence::Not, |versions| versions.absence);
+        let writes = [choice::SEQUENTIAL_WRITE, choice::RANDOM_WRITE].contains(&choice);
+        // Whatever wants an object that was removed has it written again.
+        let restores = !writes && choice != choice::LIST && absence == Absence::Surely;
+        let mut changed = || {
             let versions = &mut self.versions[block as usize];
             versions.newest = versions.newest.checked_add(1).expect("fewer than 2^32 writes of one block");
-            Kind::Write { version: versions.newest }
-        } else {
-            let prefill = if self.prefilled { PREFILL_VERSION } else { 0 };
-            let written = self.versions.get(block as usize).map(|versions| (versions.oldest, versions.newest));
-            Kind::Read { versions: written.unwrap_or((prefill, prefill)) }
+            versions.newest
+        };
+        let kind = match choice {
+            _ if writes || restores => Kind::Write { version: changed() },
+            choice::DELETE => Kind::Delete { version: changed() },
+            choice::LIST => Kind::List,
+            _ => {
+                let prefill = if self.prefilled { PREFILL_VERSION } else { 0 };
+                let written = self.versions.get(block as usize).map(|versions| (versions.oldest, versions.newest));
+                let versions = written.unwrap_or((prefill, prefill));
+                if choice == choice::HEAD { Kind::Head { versions } } else { Kind::Read { versions } }
+            }
         };
         let start = (self.first + block * self.stride) * self.io_bytes;
+        let moves = matches!(kind, Kind::Write { .. } | Kind::Read { .. });
         let operation = Operation {
             object: start / self.object_bytes,
-            offset_bytes: start % self.object_bytes,
-            length_bytes: self.io_bytes,
+            offset_bytes: if moves { start % self.object_bytes } else { 0 },
+            length_bytes: if moves { self.io_bytes } else { 0 },
             kind,
+            may_be_absent: choice != choice::LIST && absence != Absence::Not,
+            counts: !restores,
         };
         self.in_flight = Some((operation, block));
         operation
@@ -187,15 +243,25 @@ impl Worker {
     /// Panics if none was begun.
     pub fn ended(&mut self, outcome: Outcome) {
         let (operation, block) = self.in_flight.take().expect("an operation that ended was begun");
-        let Kind::Write { version } = operation.kind else { return };
+        let (version, removes) = match operation.kind {
+            Kind::Write { version } => (version, false),
+            Kind::Delete { version } => (version, true),
+            Kind::Read { .. } | Kind::Head { .. } | Kind::List => return,
+        };
         let versions = &mut self.versions[block as usize];
         match outcome {
-            Outcome::Done if versions.late => {}
+            Outcome::Done if versions.late => versions.may_have_changed(removes),
             // An earlier write of unknown outcome cannot come later: the client sends a worker's operations on an
             // object in order.
-            Outcome::Done => versions.oldest = version,
-            Outcome::Unknown => {}
-            Outcome::Late => versions.late = true,
+            Outcome::Done => {
+                versions.oldest = version;
+                versions.absence = if removes { Absence::Surely } else { Absence::Not };
+            }
+            Outcome::Unknown => versions.may_have_changed(removes),
+            Outcome::Late => {
+                versions.late = true;
+                versions.may_have_changed(removes);
+            }
             // Nothing was written, so this version cannot be read; its number is free again.
             Outcome::Refused => versions.newest = version - 1,
         }
@@ -203,11 +269,13 @@ impl Worker {
 }
 
 impl Kind {
-    /// The versions that a read may return, newest first, because the newest is the likeliest.
+    /// The versions that a read may return, newest first, because the newest is the likeliest. Some may be numbers of
+    /// removals, which no bytes have.
     pub fn acceptable(&self) -> impl Iterator<Item = u32> + use<> {
         let range: RangeInclusive<u32> = match *self {
-            Kind::Write { version } => version..=version,
-            Kind::Read { versions: (oldest, newest) } => oldest..=newest,
+            Kind::Write { version } | Kind::Delete { version } => version..=version,
+            Kind::Read { versions: (oldest, newest) } | Kind::Head { versions: (oldest, newest) } => oldest..=newest,
+            Kind::List => RangeInclusive::new(1, 0),
         };
         range.rev()
     }

@@ -110,6 +110,10 @@ impl Tool {
     /// The reason why the tool cannot run `workload`: the field at fault below the workload, and a sentence. `None` if
     /// it can.
     pub fn refusal(self, workload: &Workload) -> Option<(&'static str, String)> {
+        if self != Tool::NacreS3 && workload.groups.iter().any(|group| group.operations.of_s3() > 0) {
+            let reason = "has neither head, delete nor list, which are operations of the tool nacre-s3";
+            return Some(("groups", format!("{} {reason}", self.name())));
+        }
         if self.is_nacre() {
             return None;
         }
@@ -130,7 +134,7 @@ impl Tool {
             return several.then(|| ("groups", format!("{name} {reason}")));
         }
         if self == Tool::NacreS3 {
-            let partial = |group: &Group| group.io_bytes() != group.object_bytes && group.operations.reads() < 100;
+            let partial = |group: &Group| group.io_bytes() != group.object_bytes && group.operations.changes() > 0;
             let reason = "writes whole objects, which S3 only has; reads may be of io_bytes, writes may not";
             return workload.groups.iter().any(partial).then(|| ("groups", format!("{name} {reason}")));
         }
@@ -155,7 +159,7 @@ impl Tool {
         {
             return Some(("stop", format!("{name} takes whole seconds only, for the warm-up as well")));
         }
-        let Operations { sequential_write, random_write, sequential_read, random_read } = group.operations;
+        let Operations { sequential_write, random_write, sequential_read, random_read, .. } = group.operations;
         if ![sequential_write, random_write, sequential_read, random_read].contains(&100) {
             let reason = "does one kind of operation here; mixes take the tool nacre";
             return Some(("groups[0].operations", format!("{name} {reason}")));
@@ -414,9 +418,15 @@ mod tests {
         plan(&[partial, ("random_write", "random_read")]).unwrap();
         let endpoint = ",\n                 \"s3\": {\"endpoint\": \"http://127.0.0.1:8333\", \"keys\": \"k\"}";
         refused(&[(endpoint, "")], "clusters[0].s3", "is missing");
-        for wrong in ["https://h:1", "http://h", "http://:1", "http://h:x", "h:1"] {
-            refused(&[("http://127.0.0.1:8333", wrong)], "clusters[0].s3.endpoint", "is not http://HOST:PORT");
+        for wrong in ["ftp://h:1", "http://h", "http://:1", "https://h:x", "h:1"] {
+            refused(&[("http://127.0.0.1:8333", wrong)], "clusters[0].s3.endpoint", "is neither http://HOST:PORT");
         }
+        let with_ca = ("\"keys\": \"k\"", "\"ca\": \"ca.pem\"");
+        refused(&[with_ca], "clusters[0].s3.ca", "is for an endpoint with https");
+        let secure = plan(&[with_ca, ("http://", "https://")]).unwrap();
+        let gateway = secure.clusters[0].s3.as_ref().unwrap();
+        assert!(gateway.is_secure() && gateway.authority() == Some("127.0.0.1:8333"));
+        assert_eq!(Plan::from_json(&secure.to_json()).unwrap(), secure);
         refused(&[("\"keys\": \"k\"", "\"region\": \"\"")], "clusters[0].s3.region", "no region");
         let made = "{\"name\": \"b\", \"pg_count\": 8, \"redundancy\": {\"replicated\": {\"size\": 3}}}";
         refused(&[("{\"name\": \"b\"}", made)], "workloads[0].pool", "the gateway chooses redundancy");
@@ -424,5 +434,30 @@ mod tests {
                      \"groups\": [{\"name\": \"g\", \"object_bytes\": 4096, \"objects\": 1, \"instances\": 1, \
                      \"operations\": {\"random_write\": 100}, \"load\": {\"closed\": {\"queue_depth\": 1}}}]},";
         refused(&[("\"workloads\": [", other)], "workloads[1].pool", "a pool elsewhere");
+        // Operations that only S3 has.
+        let mixed = ("\"random_write\": 100", "\"head\": 50, \"delete\": 30, \"list\": 20");
+        let made = plan(&[mixed]).unwrap();
+        assert_eq!(Plan::from_json(&made.to_json()).unwrap(), made);
+        assert!(made.workloads[0].groups[0].prefill() && !whole.to_json().contains("\"head\""));
+        refused(&[mixed, partial], "workloads[0].groups", "whole objects");
+        plan(&[("\"random_write\": 100", "\"head\": 80, \"list\": 20"), partial]).unwrap();
+        refused(&[mixed, ("\"nacre-s3\"", "\"nacre\"")], "workloads[0].groups", "has neither head, delete nor list");
+        refused(&[mixed, ("\"nacre-s3\"", "\"fio-rados\"")], "workloads[0].groups", "neither head, delete nor list");
+        let keys = |count: &str| format!("\"objects\": 30, \"list_keys\": {count}");
+        plan(&[mixed, ("\"objects\": 30", &keys("7"))]).unwrap();
+        for wrong in ["0", "1001"] {
+            refused(&[mixed, ("\"objects\": 30", &keys(wrong))], "workloads[0].groups[0].list_keys", "not within");
+        }
+        refused(&[("\"objects\": 30", &keys("7"))], "workloads[0].groups[0].list_keys", "lists nothing");
+        let second = |name: &str| {
+            let group = "{\"name\": \"NAME\", \"object_bytes\": 4096, \"objects\": 1, \"instances\": 1, \
+                         \"operations\": {\"random_write\": 100}, \"load\": {\"closed\": {\"queue_depth\": 1}}}, ";
+            format!("\"groups\": [{}", group.replace("NAME", name))
+        };
+        plan(&[mixed, ("\"groups\": [", &second("g1"))]).unwrap();
+        plan(&[("\"groups\": [", &second("g.1"))]).unwrap();
+        refused(&[mixed, ("\"groups\": [", &second("g.1"))], "workloads[0].groups[1].name", "is listed");
+        let empty = ("\"objects\": 30", "\"objects\": 30, \"prefill\": false");
+        refused(&[mixed, empty], "workloads[0].groups[0].prefill", "nothing to read");
     }
 }

@@ -6,8 +6,8 @@
 //!   arguments.
 //! * [`everywhere`]: commands that every daemon answers alike.
 //! * [`logs`]: levels of the log, by options.
-//! * [`counters`]: running counts.
-//! * [`Format`], [`xml`]: printing of answers.
+//! * [`counters`]: running counts. [`mempools`]: memory by pools.
+//! * [`Format`], [`xml`]: printing of answers. [`pg_stats`]: statistics of a placement group in them.
 //! * [`version`]: names of this software.
 //! * [`AdminSocket`]: where a daemon takes commands from programs on its own machine.
 
@@ -16,7 +16,9 @@ pub mod counters;
 pub mod everywhere;
 mod format;
 pub mod logs;
+pub mod mempools;
 pub mod options;
+pub mod pg_stats;
 mod settings;
 pub mod signature;
 mod socket;

@@ -2,6 +2,7 @@
 
 use crate::convert::{DELETE_MARKER, Gateway, basic_time, now, ruled, told, version_id};
 use crate::rates::{Meter, direction};
+use crate::signatures::{RequestSignature, SignaturePlace};
 use http::{Extensions, HeaderMap, Uri};
 use s3::{Bucket, BucketSettings, Code, Head, Upload, User, Versioning};
 use s3rules::access::{Access, AccessRequest, BucketFacts, ObjectFacts, judge, judge_absent};
@@ -33,6 +34,21 @@ impl Peer {
         let nobody = Peer { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), tls: None };
         extensions.get::<Peer>().copied().unwrap_or(nobody)
     }
+}
+
+/// The name by which a request tells who owns a bucket that it names.
+#[derive(Clone, Copy)]
+pub(crate) struct ExpectedOwner(&'static str);
+
+impl ExpectedOwner {
+    pub fn name(&self) -> &'static str {
+        self.0
+    }
+
+    /// Of the bucket that the request is about.
+    pub const OWN: ExpectedOwner = ExpectedOwner("x-amz-expected-bucket-owner");
+    /// Of the bucket of a copy's source.
+    pub const SOURCE: ExpectedOwner = ExpectedOwner("x-amz-source-expected-bucket-owner");
 }
 
 /// The parts of a request that rules may want to know.
@@ -77,21 +93,35 @@ impl Asked<'_> {
             || self.query().iter().any(|(name, value)| name.eq_ignore_ascii_case(NAME) && value == "requester")
     }
 
+    /// Refuses a bucket of another owner than the request expects, in headers or among the parameters of an address
+    /// that was signed before. Errors: `AccessDenied`.
+    pub fn check_owner(&self, expectation: ExpectedOwner, owner: &str) -> S3Result<()> {
+        let ExpectedOwner(name) = expectation;
+        let is_right = self.headers.get_all(name).iter().all(|value| value.as_bytes() == owner.as_bytes());
+        let is_other = |(named, value): &(String, String)| named.eq_ignore_ascii_case(name) && value != owner;
+        if is_right && !self.query().iter().any(is_other) {
+            return Ok(());
+        }
+        // Its words are those for one who may not: nobody learns by guesses who owns a bucket.
+        Err(S3Error::with_message(S3ErrorCode::AccessDenied, "Access Denied"))
+    }
+
     /// How the request was signed. The signature was checked before.
-    fn signature(&self, query: &[(String, String)], now: UnixMillis) -> Option<(SignatureKind, u8)> {
+    fn signature(&self, now: UnixMillis) -> Option<(SignatureKind, u8)> {
         self.credentials?;
         if let Some(version) = self.form_signature {
             return Some((SignatureKind::Form, version));
         }
-        if let Some(header) = self.header("authorization") {
-            return Some((SignatureKind::Header, if header.starts_with("AWS4-") { 4 } else { 2 }));
-        }
-        let of =
-            |wanted: &str| query.iter().find(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value);
-        match of("x-amz-date").and_then(|date| basic_time(date)) {
-            Some(signed) => Some((SignatureKind::Query { age_ms: now.0 - signed.0 }, 4)),
-            None => Some((SignatureKind::Query { age_ms: 0 }, 2)),
-        }
+        let signature = RequestSignature::of(self.headers, self.uri)?;
+        Some(match signature.place {
+            SignaturePlace::SecondInHeader => (SignatureKind::Header, 2),
+            SignaturePlace::FourthInHeader => (SignatureKind::Header, 4),
+            SignaturePlace::SecondInQuery => (SignatureKind::Query { age_ms: 0 }, 2),
+            SignaturePlace::FourthInQuery => {
+                let signed = signature.parameter("X-Amz-Date").and_then(basic_time);
+                (SignatureKind::Query { age_ms: signed.map_or(0, |signed| now.0 - signed.0) }, 4)
+            }
+        })
     }
 
     /// Values of condition keys. `tenant`: the bucket's.
@@ -118,7 +148,7 @@ impl Asked<'_> {
             source_ip: self.peer.address,
             secure: self.peer.tls.is_some(),
             tls_version: self.peer.tls,
-            signature: self.signature(&query, now),
+            signature: self.signature(now),
             headers: &headers,
             query: &query,
             request_tags: self.tags.or(in_header.as_ref()),
@@ -137,8 +167,8 @@ pub(crate) fn identity_of(user: Option<&User>) -> Identity {
         None => Identity::Anonymous,
         Some(user) => Identity::User(UserIdentity {
             account: user.uid.clone(),
-            tenant: s3::user_parts(&user.uid).0.to_owned(),
-            name: s3::user_parts(&user.uid).1.to_owned(),
+            tenant: user.tenant().to_owned(),
+            name: user.bare_name().to_owned(),
             root: true,
             operator: false,
         }),
@@ -185,7 +215,7 @@ impl Visit {
     ) -> Visit {
         let identity = identity_of(user.as_deref());
         let context = match policy.is_some() || !user_policies.is_empty() {
-            true => asked.context(&identity, &settings, s3::bucket_parts(&bucket.name).0),
+            true => asked.context(&identity, &settings, bucket.tenant()),
             false => Context::default(),
         };
         let acl = settings.acl.clone().unwrap_or_else(|| private(&bucket.owner));
@@ -194,7 +224,7 @@ impl Visit {
     }
 
     fn resource(&self, action: Action, key: Option<&str>) -> ResourceArn {
-        let (tenant, bucket) = s3::bucket_parts(&self.bucket.name);
+        let (tenant, bucket) = (self.bucket.tenant(), self.bucket.bare_name());
         match (action.target(), key) {
             (ActionTarget::Object, Some(key)) => ResourceArn::object(tenant, bucket, key),
             _ => ResourceArn::bucket(tenant, bucket),
@@ -253,8 +283,7 @@ impl Visit {
 
     /// The answer to an action on an object that is not there: `AccessDenied` for one who may not know so.
     pub fn absent(&self, action: Action, key: &str) -> S3Error {
-        let (tenant, bucket) = s3::bucket_parts(&self.bucket.name);
-        let bucket = ResourceArn::bucket(tenant, bucket);
+        let bucket = ResourceArn::bucket(self.bucket.tenant(), self.bucket.bare_name());
         let absent = |request: &AccessRequest<'_>| judge_absent(request, &bucket, key);
         match self.outcome(self.with_request((action, Some(key)), (None, &self.context), absent)) {
             Ok(()) => {
@@ -384,11 +413,8 @@ mod tests {
             form_signature: None,
             direction: Direction::Read,
         };
-        let tenant = s3::bucket_parts(&bucket.name).0;
-        let policy = settings
-            .policy
-            .as_ref()
-            .map(|policy| Arc::new(Policy::parse(&policy.text, PolicyKind::Bucket, tenant).expect("a policy")));
+        let parsed = |policy: &StoredPolicy| Policy::parse(&policy.text, PolicyKind::Bucket, bucket.tenant());
+        let policy = settings.policy.as_ref().map(|policy| Arc::new(parsed(policy).expect("a policy")));
         let of_user = |statement: &&str| {
             let text = format!(r#"{{"Version":"2012-10-17","Statement":[{statement}]}}"#);
             let tenant = who.map_or("", |uid| s3::user_parts(uid).0);
@@ -573,6 +599,33 @@ mod tests {
         }
     }
 
+    /// The signature that was checked is the one that conditions see, whatever else the request has.
+    #[test]
+    fn a_header_does_not_hide_how_old_an_address_is() {
+        let credentials = Credentials { access_key: "AK".into(), secret_key: "s".to_owned().into() };
+        let kind = |authorization: Option<&str>, uri: &str| {
+            let mut headers = HeaderMap::new();
+            if let Some(value) = authorization {
+                headers.insert("authorization", value.parse().expect("a value"));
+            }
+            let (uri, peer) = (uri.parse().expect("an address"), Peer::of(&Extensions::new()));
+            let (tags, form_signature, direction) = (None, None, Direction::Read);
+            let credentials = Some(&credentials);
+            let asked = Asked { credentials, headers: &headers, uri: &uri, peer, tags, form_signature, direction };
+            asked.signature(UnixMillis::parse("2026-11-28T04:06:06Z").expect("a time"))
+        };
+        let address = "/b/k?X-Amz-Date=20261128T040506Z&X-Amz-Signature=a";
+        let old = Some((SignatureKind::Query { age_ms: 60_000 }, 4));
+        assert_eq!(kind(None, address), old);
+        assert_eq!(kind(Some("AWS4-HMAC-SHA256 nothing"), address), old);
+        assert_eq!(kind(Some("AWS nothing"), address), old);
+        assert_eq!(kind(Some("FOO Credential=AK/x"), "/b/k"), Some((SignatureKind::Header, 4)));
+        assert_eq!(kind(Some("AWS4-HMAC-SHA256 Credential=AK/x"), "/b/k"), Some((SignatureKind::Header, 4)));
+        assert_eq!(kind(Some("AWS AK:x"), "/b/k?x-amz-date=20261128T040506Z"), Some((SignatureKind::Header, 2)));
+        let second = Some((SignatureKind::Query { age_ms: 0 }, 2));
+        assert_eq!(kind(None, "/b/k?AWSAccessKeyId=AK&Signature=x&X-Amz-Date=20261128T040506Z"), second);
+    }
+
     #[test]
     fn who_may_not_list_does_not_learn_what_is_absent() {
         let code = |who, settings| visit(who, settings, "/things/k", &[]).absent(Action::GetObject, "k").code().clone();
@@ -597,6 +650,39 @@ mod tests {
         assert!(may(Some("bob"), "/things?x-amz-request-payer=requester", &[]));
         assert!(!may(None, "/things", &paying), "nobody knows who pays");
         assert!(may(Some("ann"), "/things", &[]));
+    }
+
+    #[test]
+    fn requests_expect_the_owner_of_a_bucket() {
+        let (own, source) = ("x-amz-expected-bucket-owner", "x-amz-source-expected-bucket-owner");
+        let passes = |expectation, uri: &str, headers: &[(&'static str, &str)]| {
+            let headers = HeaderMap::from_iter(
+                headers.iter().map(|(n, v)| (http::HeaderName::from_static(n), v.parse().expect("a value"))),
+            );
+            let (uri, peer) = (uri.parse().expect("an address"), Peer::of(&Extensions::new()));
+            let (credentials, tags, form_signature, direction) = (None, None, None, Direction::Read);
+            let asked = Asked { credentials, headers: &headers, uri: &uri, peer, tags, form_signature, direction };
+            let checked = asked.check_owner(expectation, "acme$ann");
+            assert!(checked.as_ref().err().is_none_or(|error| *error.code() == S3ErrorCode::AccessDenied));
+            checked.is_ok()
+        };
+        for (expectation, name, other) in [(ExpectedOwner::OWN, own, source), (ExpectedOwner::SOURCE, source, own)] {
+            assert!(passes(expectation, "/b/k", &[]) && passes(expectation, "/b/k?prefix=owner", &[(other, "bob")]));
+            assert!(passes(expectation, "/b/k", &[(name, "acme$ann")]));
+            for wrong in ["ann", "acme$annie", "", "ACME$ANN"] {
+                assert!(!passes(expectation, "/b/k", &[(name, wrong)]), "{name}: {wrong}");
+            }
+            assert!(passes(expectation, &format!("/b/k?{name}=acme%24ann"), &[]));
+            assert!(!passes(expectation, &format!("/b/k?acl&{}=ann", name.to_uppercase()), &[]));
+            assert!(!passes(expectation, &format!("/b/k?{}=ann", name.replace('-', "%2D")), &[]));
+            assert!(!passes(expectation, &format!("/b/k?{name}=ann"), &[(name, "acme$ann")]), "one of two is wrong");
+        }
+        let mut twice = HeaderMap::from_iter([(http::HeaderName::from_static(own), "acme$ann".parse().expect("text"))]);
+        twice.append(own, "ann".parse().expect("a value"));
+        let (uri, peer) = ("/b".parse().expect("an address"), Peer::of(&Extensions::new()));
+        let (credentials, tags, form_signature, direction) = (None, None, None, Direction::Read);
+        let asked = Asked { credentials, headers: &twice, uri: &uri, peer, tags, form_signature, direction };
+        assert!(asked.check_owner(ExpectedOwner::OWN, "acme$ann").is_err());
     }
 
     #[test]

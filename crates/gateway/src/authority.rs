@@ -1,15 +1,14 @@
 //! Access keys, users, and who asks for something.
 
-use crate::asker::{Asked, Visit, identity_of, list_user};
+use crate::asker::{Asked, ExpectedOwner, Visit, identity_of, list_user};
 use crate::convert::{Gateway, ruled, told};
 use crate::notes::{note_bucket, note_requester};
 use crate::rates::{Limited, Meter, Rates, direction};
-use http::header::AUTHORIZATION;
+use crate::signatures::RequestSignature;
 use http::{HeaderMap, Method, Uri};
 use s3::{Bucket, BucketSettings, User};
 use s3rules::access::{AccessRequest, judge};
 use s3rules::acl::{Acl, AclDraft, AclHeaders, AclUser, GranteeName};
-use s3rules::percent_decode;
 use s3rules::policy::{Action, Policy, PolicyKind, ResourceArn};
 use s3rules::rate::Direction;
 use s3s::auth::{Credentials, S3Auth, SecretKey};
@@ -51,27 +50,7 @@ fn denied(why: &str) -> S3Error {
 
 /// The name of the bucket that a user, or nobody, calls so.
 pub(crate) fn bucket_name(user: Option<&User>, called: &str) -> String {
-    s3::bucket_called(called, user.map_or("", |user| s3::user_parts(&user.uid).0))
-}
-
-/// The access key whose signature the wire layer will check, which looks for signatures in this order.
-fn claimed_key(headers: &HeaderMap, uri: &Uri) -> Option<String> {
-    let pairs = uri.query().unwrap_or_default().split('&').filter_map(|pair| pair.split_once('='));
-    let pairs: Vec<(String, String)> =
-        pairs.filter_map(|(name, value)| Some((percent_decode(name)?, percent_decode(value)?))).collect();
-    let of = |wanted: &str| pairs.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
-    let header = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    if of("Signature").is_some() {
-        return of("AWSAccessKeyId").map(str::to_owned);
-    }
-    if let Some(rest) = header.strip_prefix("AWS ") {
-        return rest.split_once(':').map(|(key, _)| key.to_owned());
-    }
-    let credential = match of("X-Amz-Signature") {
-        Some(_) => of("X-Amz-Credential")?,
-        None => header.split_once("Credential=")?.1,
-    };
-    credential.split_once('/').map(|(key, _)| key.to_owned())
+    s3::bucket_called(called, user.map_or("", User::tenant))
 }
 
 /// Locks something that is remembered, and forgets all of it if it is too much.
@@ -119,7 +98,7 @@ impl Authority {
         if user.is_suspended {
             return Err(denied("the user is suspended"));
         }
-        note_requester(&user.uid);
+        note_requester(&user);
         Ok(Some(user))
     }
 
@@ -136,18 +115,20 @@ impl Authority {
 
     /// The tenant of the user whose access key a request names; empty without one. Nobody has proven to have the key.
     pub async fn claimed_tenant(&self, headers: &HeaderMap, uri: &Uri) -> String {
-        let Some(key) = claimed_key(headers, uri) else { return String::new() };
-        let user = self.look_up(&key).await.map(|(_, user)| user);
-        user.map_or_else(|_| String::new(), |user| s3::user_parts(&user.uid).0.to_owned())
+        let signature = RequestSignature::of(headers, uri);
+        let Some(key) = signature.as_ref().and_then(RequestSignature::access_key) else { return String::new() };
+        let user = self.look_up(key).await.map(|(_, user)| user);
+        user.map_or_else(|_| String::new(), |user| user.tenant().to_owned())
     }
 
-    /// A request to a bucket, which counts for rate limits. Errors: `NoSuchBucket`, `AccessDenied` for suspended users,
-    /// `SlowDown`.
+    /// A request to a bucket, which counts for rate limits. Errors: `NoSuchBucket`, `AccessDenied` for suspended users
+    /// and for a bucket of another owner than the request expects, `SlowDown`.
     pub async fn visit<'a>(&self, asked: impl Into<Asked<'a>>, bucket: &str) -> S3Result<Visit> {
         let asked = asked.into();
         let direction = asked.direction;
-        let mut visit = self.visit_source(asked, bucket).await?;
+        let mut visit = self.visit_uncounted(asked, bucket).await?;
         visit.meter = self.meter(&visit, direction)?;
+        asked.check_owner(ExpectedOwner::OWN, &visit.bucket.owner)?;
         Ok(visit)
     }
 
@@ -158,9 +139,18 @@ impl Authority {
         self.rates.take(of_user.into_iter().chain([of_bucket]).collect(), direction)
     }
 
-    /// A request to a bucket that does not count, such as that of a copy to its source. Errors: `NoSuchBucket`,
-    /// `AccessDenied` for suspended users.
+    /// A request of a copy to the bucket of its source, which does not count. Errors: as with [`Authority::visit`], but
+    /// for `SlowDown`.
     pub async fn visit_source<'a>(&self, asked: impl Into<Asked<'a>>, bucket: &str) -> S3Result<Visit> {
+        let asked = asked.into();
+        let visit = self.visit_uncounted(asked, bucket).await?;
+        asked.check_owner(ExpectedOwner::SOURCE, &visit.bucket.owner)?;
+        Ok(visit)
+    }
+
+    /// A request to a bucket that does not count, and expects nobody to own it. Errors: `NoSuchBucket`, `AccessDenied`
+    /// for suspended users.
+    pub async fn visit_uncounted<'a>(&self, asked: impl Into<Asked<'a>>, bucket: &str) -> S3Result<Visit> {
         let asked = asked.into();
         let user = self.asker(asked.credentials).await?;
         let name = bucket_name(user.as_deref(), bucket);
@@ -179,8 +169,7 @@ impl Authority {
         {
             return Ok(Some(policy.clone()));
         }
-        let tenant = s3::bucket_parts(&bucket.name).0;
-        let policy = Policy::parse(&stored.text, PolicyKind::Bucket, tenant).map_err(|error| {
+        let policy = Policy::parse(&stored.text, PolicyKind::Bucket, bucket.tenant()).map_err(|error| {
             tracing::error!("the policy of bucket '{}' cannot be read: {error}", bucket.name);
             S3Error::with_message(S3ErrorCode::InternalError, "the bucket's policy cannot be read")
         })?;
@@ -198,7 +187,7 @@ impl Authority {
             return Ok(policies.clone());
         }
         let read = user.policies.iter().map(|(name, text)| {
-            Policy::parse(text, PolicyKind::User, s3::user_parts(&user.uid).0).map_err(|error| {
+            Policy::parse(text, PolicyKind::User, user.tenant()).map_err(|error| {
                 tracing::error!("policy '{name}' of user '{}' cannot be read: {error}", user.uid);
                 S3Error::with_message(S3ErrorCode::InternalError, "a policy of the user cannot be read")
             })
@@ -221,7 +210,7 @@ impl Authority {
             return Ok(());
         }
         let identity = identity_of(Some(user));
-        let context = asked.into().context(&identity, &BucketSettings::default(), s3::user_parts(&user.uid).0);
+        let context = asked.into().context(&identity, &BucketSettings::default(), user.tenant());
         let request = AccessRequest {
             identity: &identity,
             action,
@@ -323,38 +312,5 @@ pub(crate) struct Secrets(pub Arc<Authority>);
 impl S3Auth for Secrets {
     async fn get_secret_key(&self, access_key: &str) -> S3Result<SecretKey> {
         Ok(SecretKey::from(self.0.secret_of(access_key).await?))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_key_of_a_request_is_that_of_its_signature() {
-        let key = |authorization: Option<&str>, uri: &str| {
-            let mut headers = HeaderMap::new();
-            if let Some(value) = authorization {
-                headers.insert(AUTHORIZATION, value.parse().expect("a value"));
-            }
-            claimed_key(&headers, &uri.parse().expect("an address"))
-        };
-        let in_header =
-            "AWS4-HMAC-SHA256 Credential=AK4/20261129/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=a";
-        for (authorization, uri, expected) in [
-            (Some(in_header), "/b/k", Some("AK4")),
-            (Some("AWS AK2:c2ln"), "/b/k", Some("AK2")),
-            (None, "/b/k?X-Amz-Credential=AKQ%2F20261129%2Fx&X-Amz-Signature=a", Some("AKQ")),
-            (Some(in_header), "/b/k?X-Amz-Credential=AKQ%2Fx&X-Amz-Signature=a", Some("AKQ")),
-            (None, "/b/k?AWSAccessKeyId=AKP&Signature=a%3D&Expires=1", Some("AKP")),
-            // Nothing is signed, so the request is anonymous.
-            (None, "/b/k?X-Amz-Credential=AKQ%2Fx", None),
-            (None, "/b/k?AWSAccessKeyId=AKP", None),
-            (None, "/b/k?x-amz-credential=AKQ/x&x-amz-signature=a", None),
-            (Some("Bearer x"), "/b/k", None),
-            (None, "/b/k", None),
-        ] {
-            assert_eq!(key(authorization, uri).as_deref(), expected, "{authorization:?} {uri}");
-        }
     }
 }

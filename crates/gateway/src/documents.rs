@@ -295,7 +295,7 @@ impl Documents {
             Kind::Policy => {
                 let text = String::from_utf8(body.to_vec());
                 let text = text.map_err(|_| S3Error::new(S3ErrorCode::MalformedPolicy))?;
-                let policy = ruled(Policy::parse(&text, PolicyKind::Bucket, s3::bucket_parts(&visit.bucket.name).0))?;
+                let policy = ruled(Policy::parse(&text, PolicyKind::Bucket, visit.bucket.tenant()))?;
                 let confirmation = headers.get("x-amz-confirm-remove-self-bucket-access");
                 let binds_owner = confirmation.is_some_and(|value| value.as_bytes().eq_ignore_ascii_case(b"true"));
                 change(move |settings| {

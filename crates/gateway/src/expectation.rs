@@ -1,14 +1,12 @@
 //! `Expect: 100-continue`: the client waits to be told to go on before it sends the body.
 
-use bytes::Bytes;
+use crate::watched::{Polled, Watched};
 use http::header::{CONNECTION, EXPECT};
 use http::{HeaderMap, HeaderValue};
-use hyper::body::{Body, Frame, SizeHint};
+use hyper::body::Body;
 use s3s::HttpResponse;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
 
 /// Tells whether a client that waits was told to go on: it is when the body is read for the first time.
 pub(crate) struct Expectation {
@@ -24,7 +22,11 @@ impl Expectation {
     /// The body of the request, whose first read is noticed. Nobody is told to go on who announces no bytes.
     pub fn body(&self, body: s3s::Body) -> s3s::Body {
         match &self.went_on {
-            Some(went_on) if !body.is_end_stream() => s3s::Body::http_body(Awaited { body, went_on: went_on.clone() }),
+            Some(went_on) if !body.is_end_stream() => {
+                let went_on = went_on.clone();
+                let look = move |_: &Polled<s3s::StdError>, _: &s3s::Body| went_on.store(true, Ordering::Relaxed);
+                s3s::Body::http_body(Watched { body, look })
+            }
             _ => body,
         }
     }
@@ -39,36 +41,11 @@ impl Expectation {
     }
 }
 
-struct Awaited {
-    body: s3s::Body,
-    went_on: Arc<AtomicBool>,
-}
-
-impl Body for Awaited {
-    type Data = Bytes;
-    type Error = s3s::StdError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, s3s::StdError>>> {
-        self.went_on.store(true, Ordering::Relaxed);
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::future::poll_fn;
+    use std::pin::Pin;
 
     async fn is_last(expects: bool, is_read: bool, bytes: &'static str) -> bool {
         let mut headers = HeaderMap::new();

@@ -7,9 +7,10 @@
 //! * `authority`: access keys, users and policies. `asker`: judgements by `s3rules`. `place`: buckets in addresses.
 //! * `objects`, `parts`, `uploads`, `lists`, `locks`: the requests by subject. `budget`: memory for bodies.
 //! * `encryption`: headers about it. `rates`: rate limits. `sites`: web sites.
-//! * `dates`: times of signatures. `second_signature`: signatures of version 2.
+//! * `signatures`: where requests have them. `dates`: their times. `second_signature`: those of version 2.
 //! * `expectation`: clients that wait to be told to send a body.
 //! * `logged`: numbers of requests, and the lines of `access_log`, which `log_line` writes. `notes`: facts for them.
+//! * `watched`: bodies at whose reading somebody looks.
 //! * `tls`: certificates and handshakes. `threads`: those that serve connections.
 //! * `convert`: values of `s3s` and of the core.
 //!
@@ -40,11 +41,13 @@ mod regions;
 mod second_signature;
 mod server;
 mod service;
+mod signatures;
 mod sites;
 mod streams;
 mod threads;
 mod tls;
 mod uploads;
+mod watched;
 
 pub use access_log::{AccessLog, AccessLogFormat};
 pub use link::{DATA_POOL, Link, META_POOL, beating, open};

@@ -3,6 +3,7 @@
 //! No secret is in a line: signatures in queries are hidden, also in those of referrers, and headers with keys are not
 //! among what is told.
 
+use crate::signatures::{RequestSignature, SignaturePlace};
 use http::{HeaderMap, Method, Uri};
 use s3rules::{UnixMillis, percent_decode, percent_encode};
 use serde_json::json;
@@ -194,17 +195,12 @@ pub(crate) fn version_of(uri: &Uri) -> Option<String> {
 
 /// The version of a request's signature, and where it stands; it may be wrong.
 pub(crate) fn signature_of(uri: &Uri, headers: &HeaderMap) -> Option<(&'static str, &'static str)> {
-    if let Some(header) = headers.get(http::header::AUTHORIZATION) {
-        let version = if header.as_bytes().starts_with(b"AWS4-") { "SigV4" } else { "SigV2" };
-        return Some((version, "AuthHeader"));
-    }
-    let query = uri.query().unwrap_or_default();
-    let has = |wanted: &str| pairs(query).any(|(name, _)| name == wanted);
-    match (has("X-Amz-Signature"), has("Signature")) {
-        (true, _) => Some(("SigV4", "QueryString")),
-        (false, true) => Some(("SigV2", "QueryString")),
-        (false, false) => None,
-    }
+    Some(match RequestSignature::of(headers, uri)?.place {
+        SignaturePlace::SecondInQuery => ("SigV2", "QueryString"),
+        SignaturePlace::SecondInHeader => ("SigV2", "AuthHeader"),
+        SignaturePlace::FourthInQuery => ("SigV4", "QueryString"),
+        SignaturePlace::FourthInHeader => ("SigV4", "AuthHeader"),
+    })
 }
 
 /// Names in queries that make a request one about something of a bucket, or of an object.

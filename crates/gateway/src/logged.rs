@@ -8,15 +8,14 @@ use crate::log_line::{LogLine, Operation, shown_address, signature_of, version_o
 use crate::notes::Notes;
 use crate::place::Place;
 use crate::post::is_form;
-use bytes::Bytes;
+use crate::watched::{Look, Polled, Watched, bytes_of};
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, HOST, REFERER, USER_AGENT};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::body::{Body, Incoming};
 use s3s::HttpResponse;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Instant;
 
 const REQUEST_ID: &str = "x-amz-request-id";
@@ -59,7 +58,7 @@ struct Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        self.line.requester = self.notes.requester().cloned();
+        self.line.requester = self.notes.requester().map(|user| user.uid.clone());
         if let Some(bucket) = self.notes.bucket() {
             self.line.bucket = Some(bucket.name.clone());
             self.line.bucket_owner = Some(bucket.owner.clone());
@@ -146,12 +145,23 @@ impl Logged {
     pub fn body(&self, body: Incoming) -> s3s::Body {
         match &self.entry {
             None => s3s::Body::from(body),
-            Some(entry) => s3s::Body::http_body(Counted { body, received: entry.received.clone() }),
+            Some(entry) => {
+                let received = entry.received.clone();
+                let look = move |polled: &Polled<hyper::Error>, body: &Incoming| {
+                    received.bytes.fetch_add(bytes_of(polled), Ordering::Relaxed);
+                    let is_over = matches!(polled, Poll::Ready(None)) || (polled.is_ready() && body.is_end_stream());
+                    if is_over {
+                        let mut ended = received.ended.lock().unwrap_or_else(PoisonError::into_inner);
+                        ended.get_or_insert_with(Instant::now);
+                    }
+                };
+                s3s::Body::http_body(Watched { body, look })
+            }
         }
     }
 
     /// Gives an answer its number. The line is written behind the answer's last byte.
-    pub fn answer(mut self, mut response: HttpResponse) -> Response<LoggedBody> {
+    pub fn answer(mut self, mut response: HttpResponse) -> Response<Watched<s3s::Body, impl Look<s3s::Body>>> {
         let status = response.status();
         let is_error = status.is_client_error() || status.is_server_error();
         if let Some(entry) = &mut self.entry {
@@ -170,7 +180,13 @@ impl Logged {
                 response.headers_mut().insert(name, value);
             }
         }
-        response.map(|body| LoggedBody { body, entry: self.entry })
+        let mut entry = self.entry;
+        let look = move |polled: &Polled<s3s::StdError>, _: &s3s::Body| {
+            if let Some(entry) = &mut entry {
+                entry.line.sent += bytes_of(polled);
+            }
+        };
+        response.map(|body| Watched { body, look })
     }
 }
 
@@ -212,77 +228,13 @@ fn add_number(response: &mut HttpResponse, id: &str, host_id: &str) {
     *response.body_mut() = s3s::Body::from(body);
 }
 
-/// The body of a request, whose bytes are counted.
-struct Counted {
-    body: Incoming,
-    received: Arc<Received>,
-}
-
-impl Body for Counted {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        let polled = Pin::new(&mut self.body).poll_frame(context);
-        if let Poll::Ready(frame) = &polled {
-            let bytes = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()).map_or(0, Bytes::len);
-            self.received.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-            if frame.is_none() || self.body.is_end_stream() {
-                let mut ended = self.received.ended.lock().unwrap_or_else(PoisonError::into_inner);
-                ended.get_or_insert_with(Instant::now);
-            }
-        }
-        polled
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
-/// The body of an answer. It is dropped when its last byte was taken, or when the client has gone.
-pub(crate) struct LoggedBody {
-    body: s3s::Body,
-    entry: Option<Entry>,
-}
-
-impl Body for LoggedBody {
-    type Data = Bytes;
-    type Error = s3s::StdError;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, s3s::StdError>>> {
-        let polled = Pin::new(&mut self.body).poll_frame(context);
-        if let (Poll::Ready(Some(Ok(frame))), Some(entry)) = (&polled, &mut self.entry) {
-            entry.line.sent += frame.data_ref().map_or(0, Bytes::len) as u64;
-        }
-        polled
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::access_log::AccessLogFormat;
     use crate::notes::{NOTES, note_bucket, note_requester};
     use http::StatusCode;
+    use std::pin::Pin;
 
     fn answered(status: StatusCode, body: &str) -> HttpResponse {
         let mut response = HttpResponse::new(s3s::Body::from(body.to_owned()));
@@ -332,11 +284,11 @@ mod tests {
         let read = begin(&request("GET", "/b/k?X-Amz-Signature=s3cret&versionId=7"));
         NOTES
             .scope(read.notes(), async {
-                note_requester("ann");
+                note_requester(&Arc::new(s3::User { uid: "ann".into(), ..s3::User::default() }));
                 let text = |text: &str| text.to_owned();
                 for (name, owner) in [("t:b", "t$bob"), ("source", "the owner of a source")] {
                     let (name, id, owner, data_pool) = (text(name), text("1"), text(owner), text("data"));
-                    note_bucket(&s3::Bucket { name, id, owner, created_ms: 0, data_pool });
+                    note_bucket(&Arc::new(s3::Bucket { name, id, owner, created_ms: 0, data_pool }));
                 }
             })
             .await;

@@ -2,6 +2,7 @@
 //!
 //! The wire layer lies between those who learn them and the one who wants to know, so they go by the task.
 
+use s3::{Bucket, User};
 use std::sync::{Arc, OnceLock};
 
 tokio::task_local! {
@@ -12,33 +13,26 @@ tokio::task_local! {
 /// Facts about a request that are known once its signature was checked.
 #[derive(Default)]
 pub(crate) struct Notes {
-    requester: OnceLock<String>,
-    bucket: OnceLock<NotedBucket>,
-}
-
-/// The bucket that a request is about.
-pub(crate) struct NotedBucket {
-    pub name: String,
-    pub owner: String,
+    requester: OnceLock<Arc<User>>,
+    bucket: OnceLock<Arc<Bucket>>,
 }
 
 impl Notes {
-    pub fn requester(&self) -> Option<&String> {
+    pub fn requester(&self) -> Option<&Arc<User>> {
         self.requester.get()
     }
 
-    pub fn bucket(&self) -> Option<&NotedBucket> {
+    pub fn bucket(&self) -> Option<&Arc<Bucket>> {
         self.bucket.get()
     }
 }
 
 /// Notes whose request it is. The signature is right.
-pub(crate) fn note_requester(uid: &str) {
-    let _ = NOTES.try_with(|notes| notes.requester.set(uid.to_owned()));
+pub(crate) fn note_requester(user: &Arc<User>) {
+    let _ = NOTES.try_with(|notes| notes.requester.set(user.clone()));
 }
 
 /// Notes which bucket a request is about. The first one counts: that of a copy's source comes later.
-pub(crate) fn note_bucket(bucket: &s3::Bucket) {
-    let _ = NOTES
-        .try_with(|notes| notes.bucket.set(NotedBucket { name: bucket.name.clone(), owner: bucket.owner.clone() }));
+pub(crate) fn note_bucket(bucket: &Arc<Bucket>) {
+    let _ = NOTES.try_with(|notes| notes.bucket.set(bucket.clone()));
 }

@@ -5,7 +5,7 @@
 //!
 //! Forms do not come to `s3s`, which would gather the file in memory, however large, before anybody is asked.
 
-use crate::asker::{Asked, Peer};
+use crate::asker::{Asked, ExpectedOwner, Peer};
 use crate::convert::{announced_checksum, kept_headers, now, ruled, told};
 use crate::encryption;
 use crate::forms::{Fields, Form, FormReader, boundary};
@@ -146,7 +146,10 @@ impl s3::Body for FileContent {
 
 /// The headers that a request would have, did it put the object that the form describes.
 fn headers_of(request: &HeaderMap, fields: &Fields) -> S3Result<HeaderMap> {
-    let says_what = |name: &str| name.starts_with("x-amz-") || name.starts_with("content-") || name == "expires";
+    let is_expectation = |name: &str| name == ExpectedOwner::OWN.name();
+    let says_what = |name: &str| {
+        (name.starts_with("x-amz-") && !is_expectation(name)) || name.starts_with("content-") || name == "expires"
+    };
     let mut headers = HeaderMap::new();
     for (name, value) in request.iter().filter(|(name, _)| !says_what(name.as_str()) && *name != "authorization") {
         headers.append(name.clone(), value.clone());
@@ -154,12 +157,17 @@ fn headers_of(request: &HeaderMap, fields: &Fields) -> S3Result<HeaderMap> {
     for (name, value) in fields.pairs() {
         let name = match name.as_str() {
             "acl" => "x-amz-acl",
-            name if name == "cache-control" || says_what(name) => name,
+            name if name == "cache-control" || says_what(name) || is_expectation(name) => name,
             _ => continue,
         };
         let parts = HeaderName::from_bytes(name.as_bytes()).ok().zip(HeaderValue::from_str(value).ok());
         let (name, value) = parts.ok_or_else(|| invalid(format!("the field '{name}' cannot be kept")))?;
-        headers.insert(name, value);
+        // Whoever expects an owner is to be right, the form and the request that brings it.
+        if is_expectation(name.as_str()) {
+            headers.append(name, value);
+        } else {
+            headers.insert(name, value);
+        }
     }
     Ok(headers)
 }
@@ -393,6 +401,10 @@ mod tests {
         assert_eq!((get("x-amz-meta-a"), get("authorization"), get("other")), (None, None, None));
         assert_eq!(get("referer"), Some("http://e.com/"), "policies of buckets may ask for it");
         assert!(headers_of(&request, &fields(&[("x-amz-meta-b", "a\nb")]).await).is_err());
+        let expected = ExpectedOwner::OWN.name();
+        request.insert(expected, HeaderValue::from_static("ann"));
+        let both = headers_of(&request, &fields(&[(expected, "bob")]).await).expect("headers");
+        assert_eq!(both.get_all(expected).iter().collect::<Vec<_>>(), ["ann", "bob"], "both have to be right");
     }
 
     #[test]

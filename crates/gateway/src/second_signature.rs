@@ -3,8 +3,9 @@
 
 use crate::authority::Authority;
 use crate::place::Domain;
+use crate::signatures::{RequestSignature, SignaturePlace, only_header};
 use aws_lc_rs::hmac;
-use http::header::{AUTHORIZATION, HOST};
+use http::header::HOST;
 use http::{HeaderMap, HeaderName, Method, Uri};
 use s3rules::percent_decode_path;
 use s3s::{S3Error, S3ErrorCode, S3Result};
@@ -55,68 +56,32 @@ struct Signed {
     text: String,
 }
 
-/// Decodes what forms send: bytes that are no UTF-8, and percent signs without digits, stay as they can.
-fn decoded(text: &str) -> String {
-    let bytes = text.as_bytes();
-    let digit = |at: usize| bytes.get(at).and_then(|byte| char::from(*byte).to_digit(16));
-    let (mut out, mut at) = (Vec::with_capacity(bytes.len()), 0);
-    while let Some(byte) = bytes.get(at) {
-        let escaped = if *byte == b'%' { digit(at + 1).zip(digit(at + 2)) } else { None };
-        match escaped {
-            Some((high, low)) => {
-                out.push(u8::try_from(high * 16 + low).unwrap_or(u8::MAX));
-                at += 3;
-            }
-            None => {
-                out.push(if *byte == b'+' { b' ' } else { *byte });
-                at += 1;
-            }
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
-}
-
-/// The value of something that stands there once.
-fn only<T>(mut values: impl Iterator<Item = T>) -> Option<T> {
-    let first = values.next()?;
-    values.next().is_none().then_some(first)
-}
-
-fn text_of<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
-    only(headers.get_all(name).iter().filter_map(|value| std::str::from_utf8(value.as_bytes()).ok()))
-}
-
 impl Signed {
     /// The signature of a request and what it is about; `None` if there is none of version 2.
     fn of(domain: Option<&Domain>, method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<Signed> {
-        let query: Vec<(String, String)> = uri
-            .query()
-            .unwrap_or_default()
-            .split('&')
-            .filter(|pair| !pair.is_empty())
-            .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
-            .map(|(name, value)| (decoded(name), decoded(value)))
-            .collect();
-        let value = |wanted: &str| only(query.iter().filter(|(name, _)| name == wanted).map(|(_, value)| value));
-        let is_address = query.iter().any(|(name, _)| name == "Signature");
-        let (access_key, signature, time) = if is_address {
-            let signature = value("Signature")?;
-            // It was encoded twice. One that cannot be decoded is wrong, and goes to the same comparison in constant
-            // time.
-            let signature = percent_decode_path(signature).unwrap_or_else(|| signature.clone());
-            (value("AWSAccessKeyId")?.clone(), signature, value("Expires").cloned()?)
-        } else {
-            let (access_key, signature) =
-                text_of(headers, AUTHORIZATION.as_str())?.strip_prefix("AWS ")?.split_once(':')?;
-            let is_dated_else = text_of(headers, "x-amz-date").is_some();
-            let date = if is_dated_else { "" } else { text_of(headers, "date").unwrap_or_default() };
-            (access_key.to_owned(), signature.to_owned(), date.to_owned())
+        let found = RequestSignature::of(headers, uri)?;
+        let value = |wanted: &str| found.parameter(wanted);
+        let (access_key, signature, time) = match found.place {
+            SignaturePlace::SecondInQuery => {
+                let signature = value("Signature")?;
+                // It was encoded twice. One that cannot be decoded is wrong, and goes to the same comparison in
+                // constant time.
+                let signature = percent_decode_path(signature).unwrap_or_else(|| signature.to_owned());
+                (value("AWSAccessKeyId")?.to_owned(), signature, value("Expires")?.to_owned())
+            }
+            SignaturePlace::SecondInHeader => {
+                let (access_key, signature) = found.second_in_header()?;
+                let is_dated_else = only_header(headers, "x-amz-date").is_some();
+                let date = if is_dated_else { "" } else { only_header(headers, "date").unwrap_or_default() };
+                (access_key.to_owned(), signature.to_owned(), date.to_owned())
+            }
+            SignaturePlace::FourthInQuery | SignaturePlace::FourthInHeader => return None,
         };
         let host = headers.get(HOST).and_then(|host| host.to_str().ok());
         let bucket = domain.zip(host).and_then(|(domain, host)| domain.bucket_of_host(host));
         let mut text = format!("{method}\n");
         for name in ["content-md5", "content-type"] {
-            text.push_str(text_of(headers, name).unwrap_or_default());
+            text.push_str(only_header(headers, name).unwrap_or_default());
             text.push('\n');
         }
         text.push_str(&time);
@@ -273,6 +238,5 @@ mod tests {
         ] {
             assert!(signed(None, Method::GET, address, &headers).is_none(), "{address}");
         }
-        assert_eq!(decoded("a%2Bb+c%zz%4"), "a+b c%zz%4");
     }
 }

@@ -10,7 +10,7 @@ use crate::documents::{Documents, add_headers, cors_headers, preflight};
 use crate::encryption::mark_keys;
 use crate::expectation::Expectation;
 use crate::link::beating;
-use crate::logged::{Logged, LoggedBody, Numbers};
+use crate::logged::{Logged, Numbers};
 use crate::notes::NOTES;
 use crate::place::{Domain, Place};
 use crate::post::is_form;
@@ -20,6 +20,7 @@ use crate::service::Service;
 use crate::sites::{self, Sites};
 use crate::threads::Threads;
 use crate::tls::{self, Certificates};
+use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, ORIGIN};
 use http::{Method, Request, Response, Uri};
 use hyper::body::Incoming;
@@ -31,7 +32,7 @@ use s3s::access::{S3Access, S3AccessContext};
 use s3s::path::check_bucket_name;
 use s3s::service::{S3Service, S3ServiceBuilder};
 use s3s::validation::NameValidation;
-use s3s::{Body, HttpError, HttpResponse, S3Result};
+use s3s::{Body, HttpError, HttpResponse, S3Result, StdError};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -398,7 +399,7 @@ async fn answer(
     served: Arc<Served>,
     (peer, for_sites): (Peer, bool),
     mut request: Request<Incoming>,
-) -> Result<Response<LoggedBody>, HttpError> {
+) -> Result<Response<impl hyper::body::Body<Data = Bytes, Error = StdError>>, HttpError> {
     request.extensions_mut().insert(peer);
     mark_keys(request.headers_mut());
     let site = served.sites.bucket(for_sites, request.headers());

@@ -7,12 +7,15 @@ use crate::convert::{Gateway, not_implemented, ruled, time, told, unset};
 use crate::notes::note_bucket;
 use s3::Versioning;
 use s3rules::ObjectOwnership;
-use s3rules::acl::{Acl, AclUser};
+use s3rules::acl::{Acl, AclHeaders, AclUser, CannedAcl};
 use s3rules::object_lock;
 use s3rules::policy::{Action, ResourceArn};
 use s3s::dto::*;
 use s3s::{S3, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 use std::sync::Arc;
+
+/// The header that tells the ownership of a new bucket.
+const OWNERSHIP: &str = "x-amz-object-ownership";
 
 /// Requests of S3, on one gateway of the core.
 #[derive(Clone)]
@@ -47,7 +50,7 @@ impl S3 for Service {
         let user = self.authority.asker(req.credentials.as_ref()).await?;
         self.authority.count(user.as_deref(), &req.method)?;
         if let Some(user) = &user {
-            let about = (Action::ListAllMyBuckets, &ResourceArn::service(s3::user_parts(&user.uid).0));
+            let about = (Action::ListAllMyBuckets, &ResourceArn::service(user.tenant()));
             self.authority.may_without_bucket(&req, user, about)?;
         }
         let uid = user.as_ref().map_or(s3::ANONYMOUS, |user| user.uid.as_str());
@@ -60,7 +63,7 @@ impl S3 for Service {
         let after = req.input.continuation_token.clone().unwrap_or_default();
         let most = req.input.max_buckets.map_or(usize::MAX, |max| max.max(1) as usize);
         // All are of the user's own tenant, which goes without saying.
-        let named = buckets.iter().map(|bucket| (s3::bucket_parts(&bucket.name).1, bucket.created_ms));
+        let named = buckets.iter().map(|bucket| (bucket.bare_name(), bucket.created_ms));
         let mut wanted = named.filter(|(name, _)| name.starts_with(&prefix) && *name > after.as_str());
         let page: Vec<_> = wanted.by_ref().take(most).collect();
         let continuation_token = page.last().filter(|_| wanted.next().is_some()).map(|(last, _)| (*last).to_owned());
@@ -82,11 +85,15 @@ impl S3 for Service {
         self.authority.count(Some(&user), &req.method)?;
         let name = bucket_name(Some(&user), &req.input.bucket);
         let (tenant, bare) = s3::bucket_parts(&name);
-        let about = (Action::CreateBucket, &ResourceArn::bucket(tenant, bare));
-        self.authority.may_without_bucket(&req, &user, about)?;
+        let resource = ResourceArn::bucket(tenant, bare);
+        self.authority.may_without_bucket(&req, &user, (Action::CreateBucket, &resource))?;
+        let with_locks = req.input.object_lock_enabled_for_bucket == Some(true);
+        for action in asked_of_new(&req.headers, with_locks)? {
+            self.authority.may_without_bucket(&req, &user, (action, &resource))?;
+        }
         let S3Request { input, headers, .. } = req;
         let mut settings = self.settings_of_new(&user, &headers).await?;
-        if input.object_lock_enabled_for_bucket == Some(true) {
+        if with_locks {
             settings.versioning = Versioning::Enabled;
             settings.object_lock = Some(object_lock::ObjectLockConfiguration::default());
         }
@@ -102,7 +109,7 @@ impl S3 for Service {
                     return Err(S3Error::with_message(S3ErrorCode::BucketAlreadyExists, message));
                 }
             }
-            made => note_bucket(&*made?),
+            made => note_bucket(&made?),
         }
         let location = Some(format!("/{}", input.bucket));
         Ok(S3Response::new(CreateBucketOutput { location }))
@@ -313,6 +320,22 @@ impl S3 for Service {
     }
 }
 
+/// Actions that the making of a bucket asks for beside `CreateBucket`, by what it sets. Errors: those of
+/// [`AclHeaders::read`].
+fn asked_of_new(headers: &http::HeaderMap, with_locks: bool) -> S3Result<Vec<Action>> {
+    let mut actions = Vec::new();
+    if !matches!(list_headers(headers)?, AclHeaders::Absent | AclHeaders::Canned(CannedAcl::Private)) {
+        actions.push(Action::PutBucketAcl);
+    }
+    if headers.contains_key(OWNERSHIP) {
+        actions.push(Action::PutBucketOwnershipControls);
+    }
+    if with_locks {
+        actions.extend([Action::PutBucketObjectLockConfiguration, Action::PutBucketVersioning]);
+    }
+    Ok(actions)
+}
+
 impl Service {
     /// A user as answers show him.
     pub async fn owner(&self, uid: &str) -> S3Result<Owner> {
@@ -322,12 +345,36 @@ impl Service {
 
     /// The settings with which a bucket is made: its list and ownership, as headers tell.
     async fn settings_of_new(&self, user: &s3::User, headers: &http::HeaderMap) -> S3Result<s3::BucketSettings> {
-        let told_ownership = headers.get("x-amz-object-ownership").and_then(|value| value.to_str().ok());
+        let told_ownership = headers.get(OWNERSHIP).and_then(|value| value.to_str().ok());
         let ownership = ruled(told_ownership.map(ObjectOwnership::parse).transpose())?;
         let owner = list_user(Some(user));
         let acl = self.authority.list_of(&list_headers(headers)?, &owner, &owner).await?;
         ruled(ownership.unwrap_or_default().check_bucket_acl(&acl))?;
         let acl = Some(acl).filter(|acl| *acl != Acl::private(owner));
         Ok(s3::BucketSettings { acl, ownership, ..s3::BucketSettings::default() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_new_bucket_gets_is_asked_for() {
+        let asked = |pairs: &[(&'static str, &str)], with_locks| {
+            let mut headers = http::HeaderMap::new();
+            for (name, value) in pairs {
+                headers.insert(*name, value.parse().expect("a value"));
+            }
+            asked_of_new(&headers, with_locks).expect("headers")
+        };
+        assert!(asked(&[], false).is_empty() && asked(&[("x-amz-acl", "private")], false).is_empty());
+        for list in [("x-amz-acl", "public-read"), ("x-amz-grant-read", "id=\"bob\"")] {
+            assert_eq!(asked(&[list], false), [Action::PutBucketAcl]);
+        }
+        let ownership = (OWNERSHIP, "BucketOwnerEnforced");
+        assert_eq!(asked(&[ownership], false), [Action::PutBucketOwnershipControls]);
+        assert_eq!(asked(&[], true), [Action::PutBucketObjectLockConfiguration, Action::PutBucketVersioning]);
+        assert_eq!(asked(&[("x-amz-acl", "public-read"), ownership], true).len(), 4);
     }
 }

@@ -129,7 +129,7 @@ impl Guest<'_> {
         };
         let authority = &self.service.authority;
         // The GET of an object counts for rate limits by itself.
-        let visit = authority.visit_source(asked, self.bucket).await?;
+        let visit = authority.visit_uncounted(asked, self.bucket).await?;
         let page = self.page_by(&visit).await;
         if !matches!(page, Ok(Page::Object(_) | Page::Instead(..))) {
             authority.meter(&visit, Direction::Read)?;

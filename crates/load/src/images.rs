@@ -8,7 +8,7 @@ use client::rbd::{self, Image, ImageOptions, Layout};
 use tokio::sync::OnceCell;
 use types::Errno;
 
-use crate::objects::{Failure, Objects};
+use crate::objects::{Failure, ListedPage, Objects, SeenObject};
 use crate::s3::Bucket;
 use crate::task::Task;
 
@@ -102,6 +102,22 @@ impl Objects for Target {
         match self {
             Target::Bucket(bucket) => bucket.read_whole(name, length).await,
             Target::Pool(_) | Target::Image { .. } => self.read(name, 0, length).await,
+        }
+    }
+
+    async fn head(&self, name: String) -> Result<SeenObject, Failure> {
+        match self {
+            Target::Bucket(bucket) => bucket.head(name).await,
+            Target::Pool(pool) => Objects::head(pool, name).await,
+            Target::Image { .. } => Err(client::Error::Answer(format!("{name} is in an image")).into()),
+        }
+    }
+
+    async fn list(&self, prefix: String, after: String, max: u32) -> Result<ListedPage, Failure> {
+        match self {
+            Target::Bucket(bucket) => bucket.list(prefix, after, max).await,
+            Target::Pool(pool) => Objects::list(pool, prefix, after, max).await,
+            Target::Image { .. } => Err(client::Error::Answer(format!("{prefix} is in an image")).into()),
         }
     }
 

@@ -12,7 +12,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::control::Control;
-use crate::objects::{Failure, Objects};
+use crate::etags::Etags;
+use crate::objects::{Failure, Objects, SeenObject};
+use crate::pages::Pages;
 use crate::record::{SharedRecord, add_example};
 use crate::task::Task;
 use crate::timer::Timer;
@@ -36,6 +38,7 @@ pub struct Instance<O> {
     pub number: u32,
     pub record: SharedRecord,
     pub control: Control,
+    pub etags: Etags,
 }
 
 /// The outcome of one operation.
@@ -243,17 +246,36 @@ impl<O: Objects> Instance<O> {
                     true => self.objects.read_whole(name, length).await,
                     false => self.objects.read(name, offset, length).await,
                 };
-                match read {
-                    Ok(bytes) => {
-                        // Checking is work of the client, and no part of the cluster's latency.
-                        let ended = Instant::now();
-                        (Ok(()), ended, self.wrong(&operation, &bytes))
-                    }
-                    Err(failure) => (Err(failure), Instant::now(), None),
-                }
+                checked(&operation, read, |bytes| self.wrong(&operation, &bytes))
+            }
+            Kind::Head { .. } => {
+                let seen = self.objects.head(name).await;
+                checked(&operation, seen, |seen| self.wrong_head(&operation, &seen))
+            }
+            Kind::Delete { .. } => (self.objects.remove(name).await, Instant::now(), None),
+            Kind::List => {
+                let pages = Pages::of(&self.task, self.group_index);
+                let page = self.objects.list(pages.prefix(), name, pages.max()).await;
+                checked(&operation, page, |page| pages.wrong(operation.object, &page))
             }
         };
         Done { operation, ended, result, mismatch }
+    }
+
+    /// The error in what an object was said to be; `None` if it is right.
+    fn wrong_head(&self, operation: &Operation, seen: &SeenObject) -> Option<String> {
+        let (name, expected) = (self.task.object_name(self.group_index, operation.object), self.group().object_bytes);
+        if seen.length != Some(expected) {
+            let length = seen.length.map_or("no length".into(), |length| format!("{length} bytes"));
+            return Some(format!("{name}: HEAD tells {length} instead of {expected}"));
+        }
+        let Some(etag) = &seen.etag else { return Some(format!("{name}: HEAD tells no ETag")) };
+        let of = |version: u32| {
+            let pattern = operation.pattern(self.task.run, self.group_index, version);
+            self.etags.of((operation.object, version), || pattern.bytes(0, expected as usize))
+        };
+        let is_right = !Etags::is_known(etag) || operation.kind.acceptable().any(|version| of(version) == *etag);
+        (!is_right).then(|| format!("{name}: HEAD tells the ETag {etag}, which none of its versions has"))
     }
 
     /// The error in the bytes that a read gave; `None` if they are right.
@@ -280,6 +302,7 @@ impl<O: Objects> Instance<O> {
         let ended = done.ended.saturating_duration_since(start);
         let mut record = self.record.lock();
         match &done.result {
+            Ok(()) if !done.operation.counts => {}
             Ok(()) => record.recorder.done(ended, latency, done.operation.length_bytes),
             Err(failure) => {
                 record.recorder.failed(ended);
@@ -290,6 +313,21 @@ impl<O: Objects> Instance<O> {
             record.mismatches += 1;
             add_example(&mut record.mismatch_examples, || mismatch.clone());
         }
+    }
+}
+
+/// The outcome of an operation that gives something, and the error in it. Checking is work of the client, and no part
+/// of the cluster's latency.
+fn checked<T>(
+    operation: &Operation,
+    answer: Result<T, Failure>,
+    wrong: impl FnOnce(T) -> Option<String>,
+) -> (Result<(), Failure>, Instant, Option<String>) {
+    let ended = Instant::now();
+    match answer {
+        Ok(given) => (Ok(()), ended, wrong(given)),
+        Err(failure) if failure.is_absent && operation.may_be_absent => (Ok(()), ended, None),
+        Err(failure) => (Err(failure), ended, None),
     }
 }
 

@@ -29,6 +29,16 @@ pub trait Objects: 'static {
         false
     }
 
+    /// The length and ETag of an object. Only S3 has it.
+    fn head(&self, name: String) -> impl Future<Output = Result<SeenObject, Failure>> {
+        async move { Err(Failure::not_here(&format!("asking about {name}"))) }
+    }
+
+    /// A page of the names that begin with `prefix` and stand behind `after`, at most `max`. Only S3 has it.
+    fn list(&self, prefix: String, _after: String, _max: u32) -> impl Future<Output = Result<ListedPage, Failure>> {
+        async move { Err(Failure::not_here(&format!("listing {prefix}"))) }
+    }
+
     /// Removes the object, if it exists.
     fn remove(&self, name: String) -> impl Future<Output = Result<(), Failure>>;
 
@@ -51,6 +61,35 @@ pub struct Failure {
     /// Consequence for the data.
     pub outcome: Outcome,
     pub reason: String,
+    /// The object is not there.
+    pub is_absent: bool,
+}
+
+impl Failure {
+    pub fn new(outcome: Outcome, reason: String) -> Failure {
+        Failure { outcome, reason, is_absent: false }
+    }
+
+    fn not_here(what: &str) -> Failure {
+        Failure::new(Outcome::Refused, format!("{what}: a checked plan has that by S3 alone"))
+    }
+}
+
+/// An object as a question about it tells.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SeenObject {
+    pub length: Option<u64>,
+    /// Without quotes.
+    pub etag: Option<String>,
+}
+
+/// A page of a list.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ListedPage {
+    /// Names and sizes as they come.
+    pub objects: Vec<(String, u64)>,
+    /// There are more behind these.
+    pub more: bool,
 }
 
 /// A pool of a cluster.
@@ -88,7 +127,7 @@ impl From<client::Error> for Failure {
             client::Error::TimedOut { .. } | client::Error::InDoubt => Outcome::Unknown,
             client::Error::Closed | client::Error::Answer(_) => Outcome::Unknown,
         };
-        Failure { outcome, reason: error.to_string() }
+        Failure::new(outcome, error.to_string())
     }
 }
 

@@ -1,8 +1,10 @@
 //! A run of a whole plan: every workload on every cluster, as often as the plan says, clusters in turns. A search for a
-//! load is in [`search`].
+//! load is in [`search`], work with agents in [`by_agents`].
 
+mod by_agents;
 mod search;
 
+use by_agents::Elsewhere;
 pub use search::SearchRules;
 
 use std::collections::BTreeMap;
@@ -18,10 +20,8 @@ use control::version::OWN_KEY;
 use serde_json::Value;
 use tokio::sync::watch;
 
-use crate::agents::crew::AgentCrew;
-use crate::agents::links::{AgentError, Agents, Link};
-use crate::agents::protocol::{Begin, Samples, Site};
-use crate::crew::Crew;
+use crate::agents::links::{AgentError, Agents};
+use crate::agents::protocol::{Begin, Site};
 use crate::environment;
 use crate::hops;
 use crate::images;
@@ -34,10 +34,8 @@ use crate::rows::rows;
 use crate::run_folder::{FolderError, RunFolder};
 use crate::s3::{BucketSite, GatewayError, listener};
 use crate::task::Task;
-use crate::telemetry::Sample;
 use crate::telemetry::cache::Caches;
-use crate::telemetry::figures::{Work, figures};
-use crate::telemetry::hosts::{Reading, together};
+use crate::telemetry::figures::Work;
 use crate::telemetry::sources::Sources;
 use crate::tools::{self, ToolMeasured, ToolRun};
 
@@ -185,11 +183,11 @@ pub async fn run(
 
 /// The reason why a tool cannot carry a workload's load; `None` if all can.
 fn refused_tool(plan: &Plan, options: &Options) -> Option<RunError> {
-    let is_limited = |workload: &&Workload| !workload.tool.is_own() || workload.tool == Tool::NacreS3;
+    let is_limited = |workload: &&Workload| !workload.tool.is_own();
     plan.workloads.iter().filter(is_limited).find_map(|workload| {
         let (name, missing) = (workload.tool.name(), tools::check(workload.tool).err());
         let elsewhere =
-            || format!("agents carry the load of the tools nacre and nacre-rbd only; {name} runs on this machine");
+            || format!("agents carry the load of the tools nacre, nacre-rbd and nacre-s3; {name} runs on this machine");
         let reason = missing.or_else(|| (!options.agents.is_empty()).then(elsewhere))?;
         Some(RunError::Tool { workload: workload.name.clone(), reason })
     })
@@ -457,17 +455,7 @@ impl Run<'_> {
         let (measured, elsewhere) = match &mut agents {
             None => (runner.run(&mut meter, self.observer, &mut self.interrupt).await, None),
             Some(agents) => {
-                let rounds = runner.task.rounds;
-                let crew = AgentCrew::begin(agents, begin, rounds).await;
-                let (measured, elsewhere) = match crew {
-                    Ok(mut crew) => {
-                        let measured = runner.run_with(&mut crew, &mut meter, self.observer, &mut self.interrupt).await;
-                        crew.end().await;
-                        let elsewhere = Elsewhere::of(&crew);
-                        (measured, elsewhere)
-                    }
-                    Err(error) => (Measured::failed(error.to_string()), Elsewhere::default()),
-                };
+                let (measured, elsewhere) = self.by_agents(agents, begin, &runner, &mut meter).await;
                 (measured, Some(elsewhere))
             }
         };
@@ -685,64 +673,6 @@ impl Failures {
             (None, _) => End::Complete,
             (Some(reason), 1) => End::Failed(reason.clone()),
             (Some(reason), count) => End::Failed(format!("{reason}; and {} more", count - 1)),
-        }
-    }
-}
-
-/// Readings that agents took of their machines.
-#[derive(Default)]
-struct Elsewhere {
-    /// Readings at the begin and the end of the counted rounds; `None` if one is missing.
-    readings: Option<(Vec<Reading>, Vec<Reading>)>,
-    /// Lines of the record over time, by agent.
-    records: Vec<(String, String)>,
-}
-
-impl Elsewhere {
-    fn of(crew: &AgentCrew<'_>) -> Elsewhere {
-        let pairs = || crew.agents().links.iter().zip(crew.members());
-        let reading = |link: &Link, sample: &Sample| {
-            let mut sample = sample.clone();
-            if link.machine.watch_only {
-                // A watch-only agent is no client.
-                sample.own = None;
-            }
-            Reading { machine: link.machine.id.clone(), host: link.machine.host.clone(), sample }
-        };
-        let at = |which: fn(&Samples) -> Option<&Sample>| {
-            pairs().map(|(link, member)| Some(reading(link, which(&member.samples)?))).collect::<Option<Vec<_>>>()
-        };
-        Elsewhere {
-            readings: at(|samples| samples.before.as_ref()).zip(at(|samples| samples.after.as_ref())),
-            records: pairs().map(|(link, member)| (link.name.clone(), member.record.clone())).collect(),
-        }
-    }
-
-    /// Figures of all machines, including this one if daemons of the cluster run here.
-    fn figures(&self, meter: &ClusterMeter, rounds: (u32, u32), work: Work) -> BTreeMap<String, Option<f64>> {
-        let Some((mut before, mut after)) = self.readings.clone() else { return BTreeMap::new() };
-        if !meter.sources().daemons.is_empty() {
-            let machine = environment::machine_id();
-            let here = |round: u32| {
-                let sample = meter.at(round)?.clone();
-                Some(Reading {
-                    machine: machine.clone(),
-                    host: "coordinator".into(),
-                    sample: Sample { own: None, ..sample },
-                })
-            };
-            let (Some(first), Some(last)) = (here(rounds.0), here(rounds.1)) else { return BTreeMap::new() };
-            before.push(first);
-            after.push(last);
-        }
-        match (together(&before), together(&after)) {
-            (Some(mut before), Some(mut after)) if rounds.0 < rounds.1 => {
-                // The coordinator asks all OSDs itself, those on other machines, too.
-                let cache = |round: u32| meter.at(round).and_then(|sample| sample.cache);
-                (before.cache, after.cache) = (cache(rounds.0), cache(rounds.1));
-                figures(&before, &after, work)
-            }
-            _ => BTreeMap::new(),
         }
     }
 }

@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinSet, LocalSet};
 
 use crate::control::{Control, Phase};
+use crate::etags::Etags;
 use crate::instance::Instance;
 use crate::objects::Connect;
 use crate::record::SharedRecord;
@@ -145,6 +146,7 @@ impl LoadThread {
                 number,
                 record: self.records[group_index as usize].clone(),
                 control: self.control.clone(),
+                etags: Etags::default(),
             }));
         }
         self.report(Report::Connected);

@@ -190,7 +190,10 @@ fn main() {
     for (osd, session) in sessions.iter().enumerate() {
         let stats = OsdStats { total_bytes: 1 << 40, free_bytes: 1 << 39, ..OsdStats::default() };
         let epoch = bench.map().epoch;
-        bench.say(*session, OsdBeacon { osd: OsdId(osd as i32), epoch, stats, pgs: Vec::new(), options: None });
+        bench.say(
+            *session,
+            OsdBeacon { osd: OsdId(osd as i32), epoch, stats, pgs: Vec::new(), options: None, pings: None },
+        );
     }
     bench.report("all send a beacon");
     bench.pass(Duration::from_secs(5));

@@ -323,7 +323,10 @@ impl Bench {
             Event::Beacon(osd) if !self.osds[osd].is_gone => {
                 let stats = OsdStats { total_bytes: 1 << 40, free_bytes: 1 << 39, ..OsdStats::default() };
                 let epoch = self.osds[osd].epoch;
-                self.say(osd, OsdBeacon { osd: OsdId(osd as i32), epoch, stats, pgs: Vec::new(), options: None });
+                self.say(
+                    osd,
+                    OsdBeacon { osd: OsdId(osd as i32), epoch, stats, pgs: Vec::new(), options: None, pings: None },
+                );
                 self.push(BEACON_EVERY, Event::Beacon(osd));
             }
             Event::Beacon(_) => {}

@@ -44,6 +44,7 @@ mod tests {
             stats: OsdStats::default(),
             pgs: vec![PgReport { state, ..PgReport::default() }],
             options: None,
+            pings: None,
         };
         let (healing, waiting) = (beacon(pg_state::BACKFILLING), beacon(pg_state::BACKFILL_WAIT));
         assert_eq!(until_next(&waiting, 6), Duration::from_secs(5));

@@ -1,16 +1,17 @@
 //! The reactor's handler of an OSD.
 
+mod cluster_log;
 mod commanding;
 mod from_monitor;
 mod handing_over;
 mod memory;
 mod metadata;
 mod proving;
+mod reporting;
 
 pub use memory::ConnectionMemory;
 
 use crate::OsdConfig;
-use crate::beacon;
 use crate::commands::Asker;
 use crate::connection_shares::ConnectionShares;
 use crate::failure::{Failure, NotReady, StorePlace};
@@ -54,9 +55,6 @@ pub(crate) const TICK_EVERY: Duration = Duration::from_secs(1);
 /// so a clock that is being set right gains no more than this. Other OSDs keep their promises for longer than this
 /// beyond their end.
 pub(crate) const CLOCK_GAIN_MAX: Duration = Duration::from_millis(100);
-/// Delay of a report after groups changed their states. Changes of about the same moment then share a beacon.
-const REPORT_AFTER: Duration = Duration::from_millis(100);
-
 /// Time after which a drive that owes an answer is given up. Other OSDs have long taken over by then.
 pub(crate) const DRIVE_GIVEN_UP_AFTER: Duration = Duration::from_secs(60);
 
@@ -508,7 +506,10 @@ impl Running {
                 self.others.forget_reports();
                 self.others.tell_all(|| ToWorker::MonitorConnected);
                 self.commands.tells_options = true;
+                self.commands.pings_told_at = None;
                 self.beacon_at = io.now();
+                self.commands.cluster_log.begin_session();
+                self.send_cluster_log();
             }
             msgr::Output::Opened { session, peer } => {
                 // Daemons of any kind are clients here, with the rights of their keys.
@@ -613,20 +614,6 @@ impl Running {
             // The link has seen to the others.
             _ => {}
         }
-    }
-
-    fn beacon_if_due(&mut self, now: Duration) -> Duration {
-        if self.shard.has_reports() || self.others.has_reports() {
-            self.beacon_at = self.beacon_at.min(now + REPORT_AFTER);
-        }
-        if now >= self.beacon_at && self.monitor.is_open() {
-            let mut beacon = self.shard.beacon(self.peers.len() as u64, 0);
-            self.others.add_to_beacon(&mut beacon);
-            beacon.options = self.options_to_tell(now);
-            self.beacon_at = now + beacon::until_next(&beacon, self.shard.map().up_osds().count());
-            self.monitor.send(&mut self.public.messenger, beacon.seal(0, Target::default()));
-        }
-        self.beacon_at
     }
 }
 
@@ -745,7 +732,7 @@ impl<I: Io> Handler<I> for Osd {
             self.files.submit(io, request);
         }
         run.shard.turn_sent(io.clock());
-        let beacon_at = run.beacon_if_due(now);
+        let beacon_at = run.beacon_if_due(io);
         // Messages of this turn leave now. What comes of events that result is handled in the next turn.
         let goes_on = run.pump_links(io);
         run.others.flush();

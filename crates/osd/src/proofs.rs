@@ -25,6 +25,8 @@ use wire::{Envelope, Message, Target};
 const ASK_PAUSE: Duration = Duration::from_secs(1);
 /// Time between two requests for secrets while those at hand are good.
 const LOOK_PAUSE: Duration = Duration::from_secs(60);
+/// Time after which secrets are taken that are older than those at hand, which may be those of monitors that are gone.
+const FORMER_AFTER: Duration = Duration::from_secs(300);
 
 /// Methods and modes of an OSD, and its key.
 #[derive(Clone, Debug)]
@@ -44,7 +46,7 @@ struct Held {
     accept: ServerPolicies,
     /// Name, key and tickets of the OSD.
     client: Client,
-    secrets: RotatingSecrets,
+    secrets: TakenSecrets,
     /// Counts changes of the two above.
     version: u64,
     /// The OSDs that there are, by the map in force; `None` before there is a map.
@@ -53,6 +55,40 @@ struct Held {
     is_refused: bool,
     /// Somebody has shown a ticket that was made with a secret that is not at hand.
     lacks_secret: bool,
+}
+
+/// The secrets of OSDs, as monitors gave them.
+#[derive(Default)]
+struct TakenSecrets {
+    secrets: RotatingSecrets,
+    /// Time at which a monitor last gave them.
+    at: Duration,
+}
+
+/// The outcome of secrets that a monitor has given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Outcome {
+    Same,
+    Taken,
+    /// They are older than those at hand, and not taken.
+    Former,
+}
+
+impl TakenSecrets {
+    /// Takes secrets in place of those at hand. A monitor may be behind the one that gave those, but not for long: one
+    /// that hears of no leader gives nothing. So older ones are taken after a while: monitors were lost, and the one
+    /// that is left has never heard of those at hand.
+    fn take(&mut self, secrets: RotatingSecrets, now: Duration) -> Outcome {
+        if self.secrets == secrets {
+            self.at = now;
+            return Outcome::Same;
+        }
+        if secrets.are_before(&self.secrets) && now < self.at + FORMER_AFTER {
+            return Outcome::Former;
+        }
+        *self = TakenSecrets { secrets, at: now };
+        Outcome::Taken
+    }
 }
 
 impl Held {
@@ -76,7 +112,7 @@ impl Credentials {
         Credentials(Arc::new(Mutex::new(Held {
             accept: login.accept,
             client,
-            secrets: RotatingSecrets::default(),
+            secrets: TakenSecrets::default(),
             version: 1,
             osds: None,
             is_refused: false,
@@ -95,8 +131,22 @@ impl Credentials {
 
     /// True if those who connect can be judged. The OSD need not be found before.
     pub(crate) fn are_there(&self) -> bool {
-        self.held().secrets.current().is_some()
+        self.held().secrets.secrets.current().is_some()
     }
+}
+
+/// Time after which monitors that have given no secrets are taken for absent.
+const ABSENT_AFTER: Duration = Duration::from_secs(90);
+
+/// The times of [`Proofs::heard`] once monitors have given secrets now.
+fn heard_again(heard: Option<(Duration, Duration)>, now: Duration) -> (Duration, Duration) {
+    let since = heard.filter(|(_, last)| now < *last + ABSENT_AFTER).map_or(now, |(since, _)| since);
+    (since, now)
+}
+
+/// True if monitors have been there for so long that clients have got new tickets.
+fn gives_all_the_time(heard: Option<(Duration, Duration)>, now: Duration) -> bool {
+    heard.is_some_and(|(since, last)| now < last + ABSENT_AFTER && now >= since + LOOK_PAUSE)
 }
 
 /// The part of a link in handshakes.
@@ -115,6 +165,8 @@ pub(crate) struct Proofs {
     /// Times before which tickets, and secrets, are not asked for again.
     tickets_at: Duration,
     secrets_at: Duration,
+    /// Since when monitors have given secrets as often as they were asked, and when they last did.
+    heard: Option<(Duration, Duration)>,
 }
 
 impl Proofs {
@@ -126,7 +178,18 @@ impl Proofs {
         let credentials = credentials.clone();
         let (tickets_at, secrets_at) = (Duration::ZERO, Duration::ZERO);
         let (peers, refusals) = (BTreeMap::new(), RefusalsTold::default());
-        Proofs { credentials, connector, acceptor, version: 0, renews, peers, refusals, tickets_at, secrets_at }
+        Proofs {
+            credentials,
+            connector,
+            acceptor,
+            version: 0,
+            renews,
+            peers,
+            refusals,
+            tickets_at,
+            secrets_at,
+            heard: None,
+        }
     }
 
     pub fn osds_are(&self, osds: BTreeSet<OsdId>) {
@@ -143,7 +206,7 @@ impl Proofs {
         if !self.renews {
             self.connector.client = held.client.clone();
         }
-        self.acceptor.set_secrets(held.secrets.clone());
+        self.acceptor.set_secrets(held.secrets.secrets.clone());
     }
 
     /// Answers a step of a handshake.
@@ -215,10 +278,11 @@ impl Proofs {
         self.peers.remove(&conn);
     }
 
-    /// Takes out a connection whose ticket has ended.
-    pub fn take_ended(&mut self) -> Option<ConnId> {
+    /// Takes out a connection whose ticket has ended. While monitors give none, one goes on whose secret is there.
+    pub fn take_ended(&mut self, now: Duration) -> Option<ConnId> {
         self.follow();
-        self.acceptor.take_ended()
+        let ended = self.acceptor.take_ended();
+        ended.or_else(|| if gives_all_the_time(self.heard, now) { self.acceptor.take_expired(now) } else { None })
     }
 
     /// Count of connections whose tickets have ended before their time, as all secrets were replaced.
@@ -245,7 +309,7 @@ impl Proofs {
             ask(payload);
             self.tickets_at = now + ASK_PAUSE;
         }
-        let wants_secrets = held.secrets.is_due(wall) || std::mem::take(&mut held.lacks_secret);
+        let wants_secrets = held.secrets.secrets.is_due(wall) || std::mem::take(&mut held.lacks_secret);
         if now >= self.secrets_at || (wants_secrets && now + LOOK_PAUSE >= self.secrets_at + ASK_PAUSE) {
             ask(Client::secrets_request());
             self.secrets_at = now + LOOK_PAUSE;
@@ -270,19 +334,64 @@ impl Proofs {
     fn take(&mut self, io: &mut impl Io, payload: &[u8]) -> Result<(), auth::cephx::client::ClientError> {
         if payload.starts_with(&Client::secrets_request()) {
             let secrets = self.connector.client.open_secrets(payload)?;
+            self.heard = Some(heard_again(self.heard, io.now()));
+            // New secrets come from monitors that have just made them by their clock.
+            let skew = secrets.check_clock(io.wall_clock(), TOLERANCE);
             let mut held = self.credentials.held();
-            if held.secrets != secrets {
-                // New secrets come from monitors that have just made them by their clock.
-                if let Err(skew) = secrets.check_clock(io.wall_clock(), TOLERANCE) {
-                    tracing::warn!("{skew}");
+            match held.secrets.take(secrets, io.now()) {
+                Outcome::Same => {}
+                Outcome::Former => tracing::info!("a monitor that is behind gives former secrets, which are not taken"),
+                Outcome::Taken => {
+                    held.version += 1;
+                    skew.unwrap_or_else(|skew| tracing::warn!("{skew}"));
                 }
-                held.secrets = secrets;
-                held.version += 1;
             }
         } else {
             self.connector.client.renewed(payload, io.wall_clock())?;
             self.publish();
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use auth::KeyKind;
+    use types::Utime;
+
+    #[test]
+    fn former_secrets_are_taken_back_only_after_a_while() {
+        let hour = Duration::from_secs(3600);
+        let mut fill = |out: &mut [u8]| out.fill(7);
+        let mut now = Utime { sec: 1_000_000, nsec: 0 };
+        let mut former = RotatingSecrets::default();
+        former.rotate(now, hour, KeyKind::Aes256k, &mut fill);
+        now.sec += 100;
+        let mut secrets = former.clone();
+        secrets.replace(now, hour, KeyKind::Aes256k, &mut fill);
+        let s = Duration::from_secs;
+        let mut taken = TakenSecrets::default();
+        assert_eq!(taken.take(former.clone(), s(1000)), Outcome::Taken);
+        assert_eq!(taken.take(former.clone(), s(1001)), Outcome::Same);
+        assert_eq!(taken.take(secrets.clone(), s(1002)), Outcome::Taken);
+        assert_eq!(taken.take(former.clone(), s(1003)), Outcome::Former);
+        assert_eq!(taken.take(secrets.clone(), s(1200)), Outcome::Same);
+        assert_eq!(taken.take(former.clone(), s(1499)), Outcome::Former);
+        assert_eq!(taken.secrets, secrets);
+        assert_eq!(taken.take(former.clone(), s(1500)), Outcome::Taken);
+        assert_eq!(taken.secrets, former);
+    }
+
+    #[test]
+    fn monitors_are_there_once_they_have_given_secrets_for_a_while() {
+        let s = Duration::from_secs;
+        assert!(!gives_all_the_time(None, s(1000)));
+        let mut heard = Some(heard_again(None, s(1000)));
+        assert!(!gives_all_the_time(heard, s(1059)) && gives_all_the_time(heard, s(1060)));
+        heard = Some(heard_again(heard, s(1060)));
+        assert!(gives_all_the_time(heard, s(1149)) && !gives_all_the_time(heard, s(1150)));
+        heard = Some(heard_again(heard, s(1200)));
+        assert!(!gives_all_the_time(heard, s(1201)) && gives_all_the_time(heard, s(1260)));
     }
 }

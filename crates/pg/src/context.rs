@@ -23,7 +23,8 @@ use osdmap::OsdMap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use store::{LookupId, StopReason, Store, SubmitError, Ticket, Transaction};
-use types::{EVersion, EntityName, Epoch, ObjectId, OsdId, PgId};
+use types::{EVersion, EntityName, Epoch, ObjectId, OsdId, PgId, Utime};
+use wire::messages::LogPriority;
 use wire::msgr::SessionId;
 use wire::nacre::mon::{PgActivation, PgReport};
 use wire::{EntityAddr, Envelope, Message, Target};
@@ -38,6 +39,8 @@ pub enum Output {
     /// A message to the monitor this OSD has a session with. It is lost if there is none; everything said to monitors
     /// is repeated.
     ToMonitor { envelope: Envelope },
+    /// A line for the cluster log, written at this time.
+    ToClusterLog { priority: LogPriority, message: String, stamp: Utime },
     /// Maps are missing: subscribe to OSD maps from this epoch on (0: the newest, whole).
     NeedMaps { from: Epoch },
     /// The OSD must stop.
@@ -283,6 +286,12 @@ impl Context<'_> {
         let output = Output::ToClient { session, envelope: message.seal(tid, Target::default()) };
         self.shared.held.answered(output.answer_bytes());
         self.outbox.outputs.push(output);
+    }
+
+    /// Writes a line to the cluster log.
+    pub fn tell_cluster(&mut self, priority: LogPriority, message: String) {
+        let stamp = Utime::from_unix(self.unix_zero + self.now);
+        self.outbox.outputs.push(Output::ToClusterLog { priority, message, stamp });
     }
 
     /// Notes what a part of the group has caused; others act on it when the present input is handled.

@@ -48,6 +48,7 @@ mod updates;
 pub mod watch;
 
 pub use agreement::leases::ReplicaReadCounts;
+pub use agreement::phase::PeeringStep;
 pub use context::{Fatal, Output};
 pub use group::load_progress::LoadError;
 pub use group::missing::missing_step;
@@ -67,6 +68,7 @@ pub use shard::Shard;
 pub use shard::bench::{BENCH_OBJECTS_MAX, BenchError, BenchOrder};
 pub use shard::homes::{Homes, TwoHomes};
 pub use shard::maps::MapError;
+pub use shard::own_copy::OwnCopyError;
 pub use shard::views::GroupView;
 pub use tuning::{ScrubTuning, Tuning};
 pub use watch::WatchView;

@@ -9,7 +9,7 @@ use crate::names::{self, REGIONS};
 use crate::rados::{Rados, RadosError, Step};
 use crate::records::{Bucket, Intent, Range, RangeState, User, attr, from_bytes, to_bytes};
 use crate::store::{PAUSE_MS, Store, TRIES_MAX, lock, too_many_tries};
-use crate::tenants::{bucket_parts, checked, user_parts};
+use crate::tenants::{bucket_parts, checked};
 use bytes::Bytes;
 use s3rules::quota::Usage;
 use std::collections::BTreeSet;
@@ -101,7 +101,7 @@ impl<R: Rados> Store<R> {
     pub async fn create_bucket(&self, user: &User, name: &str, settings: BucketSettings) -> Result<Arc<Bucket>, Error> {
         let (tenant, bare) = checked(name, bucket_parts(name))?;
         check_bucket_name(bare)?;
-        if tenant != user_parts(&user.uid).0 {
+        if tenant != user.tenant() {
             return Err(Code::AccessDenied.because(format!("user '{}' is not of the tenant of '{name}'", user.uid)));
         }
         match self.bucket_now(name).await {

@@ -12,7 +12,8 @@ use crate::names;
 use crate::objects::{Digested, PUT_MAX_BYTES, check_digests, check_key};
 use crate::rados::{Rados, RadosError, Step};
 use crate::records::{
-    Bucket, Head, Intent, Layout, Part, Sealing, StoredUpload, Tail, Upload, Versioning, attr, from_bytes, to_bytes,
+    Bucket, Head, Intent, Layout, Part, SealedBy, Sealing, StoredUpload, Tail, Upload, Versioning, attr, from_bytes,
+    to_bytes,
 };
 use crate::sealing::{CustomerKey, DataKey, Encryption, NewSealing, SealedName};
 use crate::store::{Store, TRIES_MAX, too_many_tries};
@@ -162,14 +163,19 @@ impl<R: Rados> Store<R> {
         };
         let intent = self.intend(&intended(vec![tail.clone()])).await?;
         let mut digests = Digests::new(kind);
-        let row = opened.map(|opened| opened.row(number, &tail.id));
+        let row = opened.as_ref().map(|opened| opened.row(number, &tail.id));
         let written = self.write_tail(&bucket.data_pool, (&tail, row.as_ref()), body, &mut digests).await;
         let recorded = match written {
             Ok(()) => match check_digests(digests, content_md5, told.or_else(|| body.trailing_checksum())) {
                 Ok(Digested { etag, checksum }) => {
-                    let mtime_ms = self.rados.now_ms();
+                    let (mtime_ms, proof) = (self.rados.now_ms(), String::new());
                     let sealed_by = record.sealing.map(|sealing| sealing.by);
-                    let part = Part { number, etag, mtime_ms, checksum, tail: tail.clone(), sealed_by };
+                    let is_customers = sealed_by == Some(SealedBy::Customer);
+                    let part = Part { number, etag, mtime_ms, checksum, tail: tail.clone(), proof, sealed_by };
+                    let part = match opened.filter(|_| is_customers) {
+                        Some(opened) => opened.part_prover().proven(part),
+                        None => part,
+                    };
                     self.record_part(bucket, &upload, part, (intent, &intended)).await
                 }
                 Err(error) => Err(error),
@@ -319,9 +325,10 @@ impl<R: Rados> Store<R> {
         }
     }
 
-    /// Completes an upload: its parts become the object. Errors: `NoSuchUpload`, `InvalidPart`, `InvalidPartOrder`,
-    /// `EntityTooSmall`, `PreconditionFailed`, `InvalidRequest` unless `customer` is the key of its parts; the upload
-    /// is then as it was.
+    /// Completes an upload: its parts become the object. An upload that a customer's key seals is completed with that
+    /// key, or without any. Errors: `NoSuchUpload`, `InvalidPart`, `InvalidPartOrder`, `EntityTooSmall`,
+    /// `PreconditionFailed`, `InvalidRequest` for another key, or without one where an older gateway has stored a part;
+    /// the upload is then as it was.
     pub async fn complete_upload(
         self: &Arc<Self>,
         bucket: &Arc<Bucket>,
@@ -337,12 +344,18 @@ impl<R: Rados> Store<R> {
             return Err(Code::InvalidPartOrder.because("parts must be in the order of their numbers, each once"));
         }
         let object = names::upload_object(&bucket.id, upload);
+        let needs_no_key = |sealing: Option<&Sealing>| {
+            customer.is_none() && sealing.is_some_and(|sealing| sealing.by == SealedBy::Customer)
+        };
         let opened = match self.upload(bucket, key, upload).await {
+            Ok((record, _)) if needs_no_key(record.sealing.as_ref()) => None,
             Ok((record, _)) => self.opened_upload(bucket, &record, customer)?,
             Err(error) if error.code() == Some(Code::NoSuchUpload) => {
-                // A client that got no answer asks again, by the same key.
+                // A client that got no answer asks again, by the same key or without one.
                 let head = self.completed(bucket, key, upload).await?.map(|(head, _)| head).ok_or(error)?;
-                self.check_customer_key(&head, customer)?;
+                if !needs_no_key(head.sealing()) {
+                    self.check_customer_key(&head, customer)?;
+                }
                 return Ok(head);
             }
             Err(error) => return Err(error),
@@ -403,6 +416,11 @@ impl<R: Rados> Store<R> {
             let none = || Code::InvalidPart.because(format!("there is no part {} of this ETag", want.number));
             parts.push(part.ok_or_else(none)?.clone());
         }
+        let prover = opened.as_ref().map(DataKey::part_prover);
+        if let Some(wrong) = prover.and_then(|prover| parts.iter().find(|part| !prover.fits(part))) {
+            let number = wrong.number;
+            return Err(Code::InvalidPart.because(format!("the record of part {number} was changed: upload it again")));
+        }
         let least = self.settings.part_min_bytes;
         if parts.iter().rev().skip(1).any(|part| part.tail.size < least) {
             return Err(Code::EntityTooSmall.because(format!("parts have at least {least} bytes, but the last")));
@@ -418,10 +436,11 @@ impl<R: Rados> Store<R> {
         // The parts are the upload's until the head names them, also if this completion is taken back.
         let tails = Vec::new();
         let bare = Layout::Parts { upload: upload.to_owned() };
-        let bytes = to_bytes(&parts);
-        let layout = match sealing.zip(opened) {
-            Some((sealing, key)) => NewSealing { sealing, key }.layout(size, bare, &bytes),
-            None => bare,
+        let bytes = to_bytes(&parts.iter().map(Part::without_proof).collect::<Vec<_>>());
+        let layout = match (sealing, opened) {
+            (Some(sealing), Some(key)) => NewSealing { sealing, key }.layout(size, bare, &bytes),
+            (Some(sealing), None) => sealing.layout_without_key(size, bare, &parts)?,
+            (None, _) => bare,
         };
         let new = NewHead { size, etag, owner, headers, metadata, checksum, acl, tags, lock, layout, bytes, tails };
         let change = Change::Put { new: Box::new(new), versioning };

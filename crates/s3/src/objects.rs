@@ -112,8 +112,8 @@ fn layout_of_new(sealing: Option<NewSealing>, size: u64, bare: Layout) -> Layout
     }
 }
 
-/// Compares a sealed object with what was written. `list`: the stored list of parts, or nothing.
-fn check_proof(head: &Head, key: &DataKey, list: &[u8]) -> Result<(), Error> {
+/// Compares a sealed object with what was written. `list`: the parts as they are stored, and read, or nothing.
+fn check_proof(head: &Head, key: &DataKey, list: (&[u8], &[Part])) -> Result<(), Error> {
     head.sealing().map_or(Ok(()), |sealing| sealing.check(key, head, list))
 }
 
@@ -528,7 +528,7 @@ impl<R: Rados> Store<R> {
                 ReadStream::of_bytes(self.clone(), cut(&object, &bytes, (skip, wanted.1))?)
             }
             (Layout::Whole | Layout::Sealed { .. }, Some(key)) => {
-                check_proof(&head, key, &[])?;
+                check_proof(&head, key, (&[], &[]))?;
                 let row = key.row(0, "");
                 let span = row.span(head.size, wanted);
                 let sealed = match everything {
@@ -542,7 +542,7 @@ impl<R: Rados> Store<R> {
                 ReadStream::of_bytes(self.clone(), plain)
             }
             (Layout::Striped(tail), opened) => {
-                opened.as_ref().map(|key| check_proof(&head, key, &[])).transpose()?;
+                opened.as_ref().map(|key| check_proof(&head, key, (&[], &[]))).transpose()?;
                 let key = opened.as_ref().map(|key| Arc::new(key.row(0, &tail.id)));
                 ReadStream::of_rows(self.clone(), pool, &[Row { tail: tail.clone(), key }], wanted)
             }
@@ -552,8 +552,8 @@ impl<R: Rados> Store<R> {
                     None => self.bytes_at(bucket, &object, guard, (0, 0)).await?,
                 };
                 let Some(list) = list else { return Ok(FoundObject::Changed) };
-                opened.as_ref().map(|key| check_proof(&head, key, &list)).transpose()?;
                 let parts: Vec<Part> = from_bytes(&object, &list)?;
+                opened.as_ref().map(|key| check_proof(&head, key, (&list, &parts))).transpose()?;
                 let key = |part: &Part| opened.as_ref().map(|key| Arc::new(key.row(part.number, &part.tail.id)));
                 let rows: Vec<Row> = parts.into_iter().map(|part| Row { key: key(&part), tail: part.tail }).collect();
                 ReadStream::of_rows(self.clone(), pool, &rows, wanted)

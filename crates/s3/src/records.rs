@@ -122,7 +122,8 @@ pub struct Sealing {
     pub(crate) key: String,
     /// Bytes of each chunk before it is sealed, but of the last one of a stripe.
     pub(crate) chunk: u64,
-    /// Empty for an upload under way, whose parts are not known yet.
+    /// Empty for an upload under way, whose parts are not known yet. `parts:` and base64 where an upload was completed
+    /// without its customer's key: made of the parts' own then. Gateways from before that write it back as it is.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) proof: String,
 }
@@ -296,9 +297,20 @@ pub struct Part {
     #[serde(default)]
     pub checksum: Option<StoredChecksum>,
     pub tail: Tail,
+    /// Base64 of a proof by the data key of an upload that a customer's key seals. Only the upload's own record of the
+    /// part has it: who knows it could put the part into another list.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(crate) proof: String,
     /// Whose key seals the part, where it was just stored: the upload's record has it.
     #[serde(skip)]
     pub sealed_by: Option<SealedBy>,
+}
+
+impl Part {
+    /// The part as the list of an object's parts has it.
+    pub(crate) fn without_proof(&self) -> Part {
+        Part { proof: String::new(), ..self.clone() }
+    }
 }
 
 /// A multipart upload.

@@ -7,9 +7,13 @@
 //! as it lies in RADOS, a stripe into *chunks*, each sealed with its stripe and chunk number as nonce. So any range is
 //! read by the chunks that it touches, and a chunk opens at its own place only. A *proof* by the data key tells the
 //! object's size and, for an object of parts, their list, so that nothing can be left out.
+//!
+//! An upload by a customer's key is completed also without it. Each part, which comes with the key, gets a proof of its
+//! own for that, and the whole one that is made of them. Those of the parts go with the upload, so that nobody can make
+//! a whole proof of some of them later; a reader, who has the key, makes all of them anew.
 
 use crate::error::{Code, Error};
-use crate::records::{Head, Layout, SealedBy, Sealing};
+use crate::records::{Head, Layout, Part, SealedBy, Sealing};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::{hkdf, hmac};
 use bytes::Bytes;
@@ -25,6 +29,10 @@ pub const SEALING_KEY_BYTES: usize = 32;
 /// Bytes behind each chunk, by which it is known to be right.
 const TAG_BYTES: u64 = 16;
 const NONCE_BYTES: usize = 12;
+/// Begin of a proof that is made of the parts' own.
+const OF_PARTS: &str = "parts:";
+/// Bytes of every proof.
+const PROOF_BYTES: usize = 32;
 /// Bytes of the largest chunk that a record may tell.
 const CHUNK_BYTES_MAX: u64 = 64 << 20;
 
@@ -33,6 +41,9 @@ mod label {
     pub const DATA_KEY: &[u8] = b"nacre s3 data key 1";
     pub const ROW: &[u8] = b"nacre s3 row 1";
     pub const PROOF: &[u8] = b"nacre s3 proof 1";
+    pub const PART_PROOF: &[u8] = b"nacre s3 part proof 1";
+    /// No key follows from this one: what it proves is known to those who know every part's proof.
+    pub const WHOLE_OF_PARTS: &[u8] = b"nacre s3 whole of parts 1";
 }
 
 #[derive(Clone)]
@@ -287,13 +298,56 @@ impl Sealing {
         Sealing { proof: base64::encode(proof.as_ref()), ..self }
     }
 
-    /// Compares an object's size and layout with what was written. `list`: the stored list of parts, or nothing.
-    /// Errors: `Damaged`.
-    pub(crate) fn check(&self, key: &DataKey, head: &Head, list: &[u8]) -> Result<(), Error> {
-        let proof = base64::decode(&self.proof).unwrap_or_default();
-        hmac::verify(&key.proof_key(), &facts(head.size, head.layout.bare(), list), &proof)
-            .map_err(|_| Error::damaged(&head.key, "its size or its parts are not those that were written"))
+    /// The layout of an object of `size` bytes whose upload is completed without its key. Errors: `InvalidRequest`
+    /// where a part has no proof.
+    pub(crate) fn layout_without_key(self, size: u64, bare: Layout, parts: &[Part]) -> Result<Layout, Error> {
+        let decoded = |part: &Part| Some(base64::decode(&part.proof)?).filter(|proof| proof.len() == PROOF_BYTES);
+        let proofs = parts.iter().map(|part| Some((part.number, decoded(part)?))).collect::<Option<Vec<_>>>();
+        let proofs = proofs.ok_or_else(|| {
+            refused("an older gateway has stored a part: the completion has to bring the customer's key")
+        })?;
+        let proof = hmac::sign(&whole_of_parts_key(), &whole_of_parts(size, &proofs));
+        let sealing = Sealing { proof: format!("{OF_PARTS}{}", base64::encode(proof.as_ref())), ..self };
+        Ok(Layout::Sealed { bytes: Box::new(bare), sealing: Box::new(sealing) })
     }
+
+    /// Compares an object's size and layout with what was written. `list`: the parts as they are stored, and read, or
+    /// nothing. Errors: `Damaged`.
+    pub(crate) fn check(&self, key: &DataKey, head: &Head, (list, parts): (&[u8], &[Part])) -> Result<(), Error> {
+        let bare = head.layout.bare();
+        let is_right = match (self.proof.strip_prefix(OF_PARTS), bare) {
+            (None, _) => {
+                let proof = base64::decode(&self.proof).unwrap_or_default();
+                hmac::verify(&key.proof_key(), &facts(head.size, bare, list), &proof).is_ok()
+            }
+            (Some(proof), Layout::Parts { .. }) => {
+                let prover = key.part_prover();
+                let proofs: Vec<_> = parts.iter().map(|part| (part.number, prover.proof(part))).collect();
+                let proof = base64::decode(proof).unwrap_or_default();
+                let is_sorted = parts.is_sorted_by(|a, b| a.number < b.number);
+                is_sorted && hmac::verify(&whole_of_parts_key(), &whole_of_parts(head.size, &proofs), &proof).is_ok()
+            }
+            (Some(_), _) => false,
+        };
+        match is_right {
+            true => Ok(()),
+            false => Err(Error::damaged(&head.key, "its size or its parts are not those that were written")),
+        }
+    }
+}
+
+fn whole_of_parts_key() -> hmac::Key {
+    hmac::Key::new(hmac::HMAC_SHA256, label::WHOLE_OF_PARTS)
+}
+
+/// The text of which the proof of an object is made whose parts have proofs: its size, and number and proof of each.
+fn whole_of_parts(size: u64, proofs: &[(u16, Vec<u8>)]) -> Vec<u8> {
+    let mut text = size.to_le_bytes().to_vec();
+    for (number, proof) in proofs {
+        text.extend_from_slice(&number.to_le_bytes());
+        text.extend_from_slice(proof);
+    }
+    text
 }
 
 /// The facts that a proof is about: size, kind of layout, and size, stripe and id of a tail or the list of parts.
@@ -320,10 +374,46 @@ impl DataKey {
         hmac::Key::new(hmac::HMAC_SHA256, self.secret.derive(&[], label::PROOF, &[]).0.as_slice())
     }
 
+    /// Makes proofs of parts.
+    pub fn part_prover(&self) -> PartProver {
+        let secret = self.secret.derive(&[], label::PART_PROOF, &[]);
+        PartProver(hmac::Key::new(hmac::HMAC_SHA256, secret.0.as_slice()))
+    }
+
     /// The key of a row. `part`: its number, 0 for an object that was put at once. `tail`: its id, or nothing.
     pub fn row(&self, part: u16, tail: &str) -> RowKey {
         let secret = self.secret.derive(&[], label::ROW, &[&part.to_le_bytes(), tail.as_bytes()]);
         RowKey { cipher: secret.cipher(), chunk: self.chunk }
+    }
+}
+
+/// Makes proofs of an upload's parts.
+pub(crate) struct PartProver(hmac::Key);
+
+impl PartProver {
+    /// The proof of a part: of its number, size, stripe, tail, ETag and checksum.
+    pub fn proof(&self, part: &Part) -> Vec<u8> {
+        let Part { number, etag, checksum, tail, .. } = part;
+        let mut facts = number.to_le_bytes().to_vec();
+        facts.extend_from_slice(&tail.size.to_le_bytes());
+        facts.extend_from_slice(&tail.stripe.to_le_bytes());
+        let checksum = checksum.as_ref().map_or("", |checksum| checksum.value.as_str());
+        for text in [tail.id.as_str(), etag, checksum] {
+            facts.extend_from_slice(&(text.len() as u64).to_le_bytes());
+            facts.extend_from_slice(text.as_bytes());
+        }
+        hmac::sign(&self.0, &facts).as_ref().to_vec()
+    }
+
+    /// The part with its proof, as an upload's record has it.
+    pub fn proven(&self, part: Part) -> Part {
+        let proof = base64::encode(&self.proof(&part));
+        Part { proof, ..part }
+    }
+
+    /// True unless a part has another proof than it should: older gateways gave it none.
+    pub fn fits(&self, part: &Part) -> bool {
+        part.proof.is_empty() || part.proof == base64::encode(&self.proof(part))
     }
 }
 
@@ -397,7 +487,7 @@ fn nonce(stripe: u64, chunk: u64) -> Nonce {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::Tail;
+    use crate::records::{StoredChecksum, Tail, to_bytes};
 
     const NAME: SealedName<'static> = SealedName { bucket: "b", key: "k" };
 
@@ -533,10 +623,76 @@ mod tests {
         assert_eq!(hex(&sealed), GOLDEN_KEY);
         let proof = hmac::sign(&key.proof_key(), &facts(6, &Layout::Whole, b""));
         assert_eq!(hex(proof.as_ref()), GOLDEN_PROOF);
+        let proof = key.part_prover().proof(&part(2, ("s.1", 6, 4), "e80b5017098950fc58aad83c8c14978e", None));
+        let whole = hmac::sign(&whole_of_parts_key(), &whole_of_parts(6, &[(2, proof.clone())]));
+        assert_eq!((hex(&proof).as_str(), hex(whole.as_ref()).as_str()), (GOLDEN_PART_PROOF, GOLDEN_WHOLE));
+    }
+
+    fn part(number: u16, (id, size, stripe): (&str, u64, u64), etag: &str, checksum: Option<&str>) -> Part {
+        let kind = crate::digest::ChecksumKind::Crc32;
+        let checksum = checksum.map(|value| StoredChecksum { kind, value: value.into(), is_composite: false });
+        let (etag, tail) = (etag.to_owned(), Tail { id: id.into(), size, stripe });
+        Part { number, etag, mtime_ms: 0, checksum, tail, proof: String::new(), sealed_by: None }
+    }
+
+    #[test]
+    fn parts_prove_a_whole_without_the_key() {
+        let NewSealing { sealing, key } = sealed(&Encryption::Customer(customer(7)));
+        let prover = key.part_prover();
+        let parts = [part(2, ("a", 10, 4), "e", None), part(5, ("b", 3, 4), "f", Some("c"))];
+        let proven: Vec<Part> = parts.iter().map(|part| prover.proven(part.clone())).collect();
+        let bare = || Layout::Parts { upload: "u".into() };
+        let head = |layout| -> Head {
+            let json = serde_json::json!({
+                "bucket": "b", "key": "k", "tag": "t", "size": 13, "etag": "e", "mtime_ms": 0, "owner": "o",
+                "layout": "Whole",
+            });
+            Head { layout, ..serde_json::from_value(json).expect("a head") }
+        };
+        let layout = sealing.clone().layout_without_key(13, bare(), &proven).expect("all parts have proofs");
+        let head = head(layout);
+        let made = head.sealing().expect("it is sealed");
+        assert_eq!(base64::decode(&made.proof), None, "gateways from before do not take it for theirs");
+        let check_by = |made: &Sealing, key: &DataKey, head: &Head, parts: &[Part]| {
+            made.check(key, head, (&to_bytes(&parts.to_vec()), parts))
+        };
+        let check = |parts: &[Part]| check_by(made, &key, &head, parts);
+        assert_eq!(check(&parts), Ok(()));
+        let [first, second] = parts.clone();
+        for wrong in [
+            vec![first.clone()],
+            vec![second.clone(), first.clone()],
+            vec![first.clone(), first.clone(), second.clone()],
+            vec![part(3, ("a", 10, 4), "e", None), second.clone()],
+            vec![part(2, ("a", 9, 4), "e", None), second.clone()],
+            vec![part(2, ("a", 10, 5), "e", None), second.clone()],
+            vec![part(2, ("c", 10, 4), "e", None), second.clone()],
+            vec![part(2, ("a", 10, 4), "g", None), second.clone()],
+            vec![first.clone(), part(5, ("b", 3, 4), "f", None)],
+        ] {
+            assert!(matches!(check(&wrong), Err(Error::Damaged { .. })), "{wrong:?}");
+        }
+        let shorter = Head { size: 12, ..head.clone() };
+        assert!(check_by(made, &key, &shorter, &parts).is_err());
+        assert!(check_by(made, &sealed(&Encryption::Master).key, &head, &parts).is_err());
+        // It is no proof of an object of another kind, nor a proof by the key.
+        let whole = Head { layout: Layout::Whole, ..head.clone() };
+        let as_if = Sealing { proof: made.proof.replace(OF_PARTS, ""), ..made.clone() };
+        assert!(made.check(&key, &whole, (b"", &[])).is_err());
+        assert!(check_by(&as_if, &key, &head, &parts).is_err());
+        for proof in ["", "AAAA", "?"] {
+            let some = [proven[0].clone(), Part { proof: proof.into(), ..proven[1].clone() }];
+            let refused = sealing.clone().layout_without_key(13, bare(), &some).expect_err("a proof is missing");
+            assert_eq!(refused.code(), Some(Code::InvalidRequest), "{proof}");
+            assert_eq!(prover.fits(&some[1]), proof.is_empty());
+        }
+        assert!(prover.fits(&proven[0]) && !prover.fits(&Part { etag: "g".into(), ..proven[0].clone() }));
     }
 
     const GOLDEN_ROW: &str = "40acdd7415b4176a60f7ff3ee25ce1f2ed2243a344a1cb17642395e10a6fa75d5e496a163999";
     const GOLDEN_KEY: &str =
         "87e3ab54024567cbdcae256a46c697d40ef043e4b213c4080ed67fe15d363c3de26526207433fbf2d9baef9a14a28806";
+    const GOLDEN_PART_PROOF: &str = "97f6d7293418244581face65a29c242abbe3505a9c7da142c054f3c0f81cc2d7";
+    const GOLDEN_WHOLE: &str = "6d38ab648d72966cdec4dce73ac3ac3aa494dc18286fdd88ebae0cf6b79b7488";
     const GOLDEN_PROOF: &str = "d707e97c388a77f7fd9ed27d3f138e6e28558664a73ba0ed86abce0c2681215c";
 }

@@ -5,6 +5,7 @@
 //! tenant has neither sign in its name.
 
 use crate::error::{Code, Error};
+use crate::records::{Bucket, User};
 
 const OF_BUCKET: char = ':';
 const OF_USER: char = '$';
@@ -18,6 +19,30 @@ pub fn bucket_parts(name: &str) -> (&str, &str) {
 /// The tenant of a user, empty without one, and the user's name within it.
 pub fn user_parts(uid: &str) -> (&str, &str) {
     uid.split_once(OF_USER).unwrap_or(("", uid))
+}
+
+impl Bucket {
+    /// The tenant, empty without one.
+    pub fn tenant(&self) -> &str {
+        bucket_parts(&self.name).0
+    }
+
+    /// The name within the tenant.
+    pub fn bare_name(&self) -> &str {
+        bucket_parts(&self.name).1
+    }
+}
+
+impl User {
+    /// The tenant, empty without one.
+    pub fn tenant(&self) -> &str {
+        user_parts(&self.uid).0
+    }
+
+    /// The name within the tenant.
+    pub fn bare_name(&self) -> &str {
+        user_parts(&self.uid).1
+    }
 }
 
 /// The name of a bucket that somebody of `tenant` calls so: one without a tenant's name is in his own. A name that

@@ -139,6 +139,12 @@ impl PostCondition {
 fn starts_with(field: &str, text: &str, begin: &str) -> bool {
     match field {
         "content-type" => text.split(',').all(|one| one.trim_start().starts_with(begin)),
+        // A name may have its tenant's before it. No beginning fits the buckets of several tenants.
+        "bucket" => match (text.split_once(':'), begin.split_once(':')) {
+            (Some((tenant, bare)), Some((other, begin))) => tenant == other && bare.starts_with(begin),
+            (None, None) => text.starts_with(begin),
+            _ => false,
+        },
         _ => text.starts_with(begin),
     }
 }
@@ -325,6 +331,27 @@ mod tests {
             ),
         ] {
             assert_eq!(allows(policy, bucket, &fields), allowed, "{policy:?} {bucket} {fields:?}");
+        }
+        // The beginning of a bucket's name is one within its tenant.
+        let begins = |begin: &str| {
+            with(&BASIC.replace("{\"bucket\":\"b\"}", &format!("[\"starts-with\",\"$bucket\",\"{begin}\"]")))
+        };
+        for (begin, bucket, allowed) in [
+            ("", "b", true),
+            ("ph", "photos", true),
+            ("ph", "b", false),
+            ("", "acme:photos", false),
+            ("ac", "acme:photos", false),
+            ("acme:", "acme:photos", true),
+            ("acme:ph", "acme:photos", true),
+            ("acm:", "acme:photos", false),
+            ("acme:", "zeta:photos", false),
+            ("acme:", "photos", false),
+            ("", ":photos", false),
+            (":", ":photos", true),
+            (":", "acme:photos", false),
+        ] {
+            assert_eq!(allows(&begins(begin), bucket, FIELDS), allowed, "{begin} {bucket}");
         }
         assert_eq!(PostForm::key_with_file_name("a/${filename}", "foo.txt"), "a/foo.txt");
         let late = UnixMillis::parse("2026-11-28T12:00:00Z").unwrap();

@@ -11,6 +11,7 @@ use crate::watching::{Link, Step, Watching, Witnessed};
 use crate::window::Window;
 use crate::witness::Witness;
 use crate::workload::{IN_FLIGHT_MAX, Objects, Workload};
+use auth::Key;
 use client::objecter::{self, MonAnswer, MonRequest, Objecter, Resend, Settings};
 use reactor::sim::SimIo;
 use reactor::{Event, Handler, Io};
@@ -219,6 +220,11 @@ impl ClientProcess {
             world_time: io.world_time(),
         };
         Some(then(watching, &mut link))
+    }
+
+    /// Proves another key from now on.
+    pub fn set_key(&mut self, key: Key) {
+        self.port.set_key(key);
     }
 
     /// True if all of the client's work has been answered.

@@ -13,6 +13,7 @@ use crate::store_disks::{DISK_BYTES, StoreDisks};
 use crate::timeline;
 use crate::window::Window;
 use crate::witness::Witness;
+use auth::Key;
 use mon::BootstrapSpec;
 use osd::heartbeat::{Board, HeartbeatNode};
 use osd::{OsdConfig, OsdInOneLoop, ShardLimits, Stop};
@@ -538,6 +539,17 @@ impl Cluster {
                 client.try_command(io, json);
             }
         });
+    }
+
+    /// Has all clients prove another key from now on.
+    pub fn set_key_of_clients(&mut self, key: &Key) {
+        for client in 0..self.clients.len() {
+            self.world.call(self.clients[client].node, |process, _| {
+                if let Program::Client(client) = &mut process.program {
+                    client.set_key(key.clone());
+                }
+            });
+        }
     }
 
     /// Tells a client that nothing is wrong any more.

@@ -3,6 +3,7 @@
 
 pub mod clocks;
 mod islands;
+mod key_troubles;
 mod lies;
 pub(crate) mod loss;
 pub mod membership;

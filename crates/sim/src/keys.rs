@@ -78,6 +78,15 @@ impl Keys {
         self.entities.insert(format!("osd.{osd}"), known);
     }
 
+    /// The key of a party, which it proves from its next start on, is the one that monitors know: the pending one, if
+    /// there is one. Returns it if it is another than before.
+    pub fn follow(&mut self, entity: &str, known: &AuthEntry) -> Option<Key> {
+        let wanted = known.pending_key.as_ref().unwrap_or(&known.key);
+        let entry = self.entities.get_mut(entity).filter(|entry| entry.key != *wanted)?;
+        entry.key = wanted.clone();
+        Some(wanted.clone())
+    }
+
     /// Credentials of an OSD that starts.
     pub fn of_osd(&self, osd: usize) -> Credentials {
         let key = self.key(&format!("osd.{osd}"));
@@ -111,6 +120,11 @@ impl ClientProofs {
 
     pub fn closed(&mut self, conn: ConnId) {
         self.connector.closed(conn);
+    }
+
+    /// Proves another key from now on.
+    pub fn set_key(&mut self, key: Key) {
+        self.connector.client.set_key(key);
     }
 
     /// Asks for tickets that are missing or grow old.

@@ -1,6 +1,7 @@
 //! A messenger and its connections in the reactor, for processes other than OSDs, which have their own.
 
 use crate::keys::ClientProofs;
+use auth::Key;
 use reactor::Io;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -35,6 +36,13 @@ impl Port {
     fn join(&mut self, reactor_conn: reactor::ConnId, conn: ConnId) {
         self.to_reactor.insert(conn, reactor_conn);
         self.to_messenger.insert(reactor_conn, conn);
+    }
+
+    /// Proves another key from now on, as a client.
+    pub fn set_key(&mut self, key: Key) {
+        if let Answers::Client(proofs) = &mut self.answers {
+            proofs.set_key(key);
+        }
     }
 
     pub fn accepted(&mut self, io: &impl Io, reactor_conn: reactor::ConnId, peer: SocketAddr) {

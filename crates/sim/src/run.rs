@@ -195,6 +195,8 @@ pub(crate) struct Run {
     pub any_lost: bool,
     /// Time of the operator's next command about the key of monitors, while that is replaced.
     pub rotates_at: Option<Duration>,
+    /// Time at which the operator next replaces the key of an OSD or of clients.
+    pub key_trouble_at: Option<Duration>,
     /// True if the pool has had fewer copies for a while, or has them still.
     pub made_smaller: bool,
     /// Number of OSDs that were not there at the beginning.
@@ -303,6 +305,7 @@ impl Run {
             lost: Vec::new(),
             any_lost: false,
             rotates_at: None,
+            key_trouble_at: None,
             made_smaller: false,
             added: 0,
             plan: Vec::new(),
@@ -383,6 +386,9 @@ impl Run {
         if self.setup.rotates {
             self.rotate_key_of_monitors();
         }
+        if self.setup.key_troubles {
+            self.replace_keys();
+        }
         if let Some(monitor) = self.cluster.monitor() {
             groups_serve_with_enough_members(monitor.state())?;
             // In such runs only the ordering of shards places groups as a whole.
@@ -442,6 +448,7 @@ impl Run {
             let skew_ms = self.rng.below(20_000) as i64 - 10_000;
             self.cluster.world.skew_wall_clock(node, skew_ms);
         }
+        self.let_clocks_differ();
         if self.setup.drift {
             self.let_clocks_drift();
         }
@@ -451,6 +458,7 @@ impl Run {
         });
         self.wait_for_client("making the pool", self.operator)?;
         self.rotates_at = self.setup.rotates.then_some(Duration::ZERO);
+        self.key_trouble_at = self.setup.key_troubles.then_some(Duration::ZERO);
         self.cluster.find_pool();
         if self.snaps.may_go {
             self.take_snapshots()?;
@@ -846,7 +854,7 @@ impl Run {
     /// it took.
     fn heal(&mut self) -> Result<Duration, Violation> {
         self.due.clear();
-        self.rotates_at = None;
+        (self.rotates_at, self.key_trouble_at) = (None, None);
         self.cluster.world.unblock_all();
         self.cluster.world.hasten_all();
         self.cluster.world.take_no_time();

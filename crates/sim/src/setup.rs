@@ -10,6 +10,11 @@ const CODED_ONE_IN: u64 = 6;
 /// difference of a tenth between two clocks.
 pub const DRIFT_PPM_MAX: i64 = 47_000;
 
+/// Bit of a small run's seed, with [`KEY_SEEDS`]: keys of OSDs and clients are replaced meanwhile, and wall clocks
+/// differ by minutes.
+pub const KEY_TROUBLE_SEEDS: u64 = 1 << 37;
+/// From this seed of the swarm on, every other run with keys has that. None of the earlier seeds that found bugs has.
+const KEY_TROUBLE_SWARM_FROM: u64 = 24_000_000_000;
 /// Bit of a small run's seed, with [`KEY_SEEDS`]: the key by which monitors know each other is replaced meanwhile.
 pub const ROTATION_SEEDS: u64 = 1 << 38;
 /// From this seed of the swarm on, every other run with keys has that.
@@ -179,6 +184,8 @@ pub struct Setup {
     pub monitor_ticket_s: u32,
     /// The key by which monitors know each other is replaced meanwhile.
     pub rotates: bool,
+    /// Keys of OSDs and clients are replaced meanwhile, and wall clocks differ by minutes.
+    pub key_troubles: bool,
     /// Clients ask for operations as large as they may be, and larger.
     pub large: bool,
 }
@@ -273,6 +280,7 @@ impl Setup {
             keys,
             monitor_ticket_s: 40,
             rotates: keys && seed & ROTATION_SEEDS != 0,
+            key_troubles: keys && seed & KEY_TROUBLE_SEEDS != 0,
             large: seed & LARGE_SEEDS != 0,
         }
     }
@@ -326,6 +334,7 @@ impl Setup {
             keys: false,
             monitor_ticket_s: if seed >= LONGER_TICKETS_FROM { 120 } else { 40 },
             rotates: false,
+            key_troubles: false,
             large: false,
         };
         setup.osds = (osds as usize).max(setup.members() + spare);
@@ -392,6 +401,7 @@ impl Setup {
         let is_hard = self.client_bytes.is_some() && self.has(Mix::Resets);
         self.large = self.seed >= LARGE_SWARM_FROM && rng.one_in(NEWER_ONE_IN) && !is_hard;
         self.rotates = self.keys && self.seed >= ROTATION_SWARM_FROM && rng.one_in(2);
+        self.key_troubles = self.keys && self.seed >= KEY_TROUBLE_SWARM_FROM && self.seed / 3 % 2 == 1;
     }
 
     pub fn of(seed: u64, wishes: &Wishes) -> Setup {
@@ -625,6 +635,16 @@ mod tests {
         assert!((0..40).any(|seed| Setup::swarm(ROTATION_SWARM_FROM + seed).rotates));
         let small = |bits: u64| (0..40).all(|seed| Setup::small(bits + seed).rotates);
         assert!(!small(KEY_SEEDS) && !small(ROTATION_SEEDS) && small(KEY_SEEDS + ROTATION_SEEDS));
+    }
+
+    #[test]
+    fn osds_and_clients_of_seeds_of_old_keep_their_keys() {
+        assert!((0..KEY_TROUBLE_SWARM_FROM).step_by(100_000_000).all(|seed| !Setup::swarm(seed).key_troubles));
+        let found_bugs = [956_684_120_762, 998_825_430_168, 1_432_827_120_030];
+        assert!(found_bugs.into_iter().all(|seed| !Setup::swarm(seed).key_troubles));
+        assert!((0..80).any(|seed| Setup::swarm(KEY_TROUBLE_SWARM_FROM + seed).key_troubles));
+        let small = |bits: u64| (0..40).all(|seed| Setup::small(bits + seed).key_troubles);
+        assert!(!small(KEY_SEEDS) && !small(KEY_TROUBLE_SEEDS) && small(KEY_SEEDS + KEY_TROUBLE_SEEDS));
     }
 
     #[test]

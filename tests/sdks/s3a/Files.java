@@ -299,12 +299,14 @@ final class Files {
         Path file = path("secret");
         String key = java.util.Base64.getEncoder().encodeToString(Report.noise(32, 8));
         byte[] small = Report.noise(Settings.PART_BYTES - 1, 9);
+        // S3A brings the key at the end of an upload only where it has checksums.
         try (S3AFileSystem own = Settings.fileSystem("fs.s3a.encryption.algorithm", "SSE-C",
                 "fs.s3a.encryption.key", key)) {
             write(own, path("small secret"), small);
             Report.sameBytes(read(own, path("small secret")), small, "a small file by SSE-C");
+            write(own, path("parts without checksums"), bytes);
+            Report.sameBytes(read(own, path("parts without checksums")), bytes, "parts by SSE-C without checksums");
         }
-        // S3A brings the key at the end of an upload only where it has checksums, and the gateway needs it there.
         try (S3AFileSystem own = Settings.fileSystem("fs.s3a.encryption.algorithm", "SSE-C",
                 "fs.s3a.encryption.key", key, "fs.s3a.create.checksum.algorithm", "CRC32C")) {
             write(own, file, bytes);
@@ -316,7 +318,8 @@ final class Files {
             write(own, file, bytes);
         }
         Report.sameBytes(read(fs, file), bytes, "what the master key has sealed");
-        return "5 MiB and, in parts with checksums, 16 MiB by SSE-C, renamed, not read without the key; by SSE-S3";
+        return "5 MiB and, in parts with and without checksums, 16 MiB by SSE-C, renamed, not read without the key; "
+                + "by SSE-S3";
     }
 
     private String conditions() throws Exception {

@@ -2,7 +2,7 @@
 
 use super::bench::{exit_code, result_in, start, text};
 use super::s3::{Gateway, gateway, user};
-use cluster_tests::{Outcome, TestCluster, binary, clients_are_here, python, run};
+use cluster_tests::{Background, Outcome, TestCluster, binary, clients_are_here, python, run};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use std::fs;
@@ -88,6 +88,80 @@ fn objects_by_s3_are_measured_and_removed() {
     let row = &result_in(&signed)["rows"][0];
     assert!(row["operations"].as_u64() > Some(0) && row["errors"] == 0, "{row}");
     assert_eq!(cluster.nacre(&["s3", "bucket", "ls"], LIMIT).ok(), "nacre-bench\tme\n");
+}
+
+/// HEAD, DELETE and lists, through TLS, by two agents with keys of their own. Nothing is left.
+#[test]
+fn agents_ask_list_and_remove_through_tls() {
+    if !clients_are_here(&["openssl"]) {
+        return;
+    }
+    let cluster = TestCluster::start("bench-s3-tls", 2);
+    let (access, secret) = user(&cluster, &["me"]);
+    let keys = cluster.scratch("keys");
+    fs::write(&keys, format!("aws_access_key_id={access}\naws_secret_access_key={secret}\n")).unwrap();
+    let certificates = |name: &str| {
+        let folder = cluster.scratch(name);
+        fs::create_dir_all(&folder).unwrap();
+        let mut command = Command::new(python());
+        command.args([concat!(env!("CARGO_MANIFEST_DIR"), "/python/s3_tls.py"), "make", text(&folder)]);
+        run(command, LIMIT).ok();
+        folder
+    };
+    let (folder, others) = (certificates("tls"), certificates("others"));
+    let path = |name: &str| text(&folder.join(name)).to_owned();
+    let gateway = gateway(&cluster, &["--tls-certificate", &path("server.pem"), "--tls-key", &path("server.key")]);
+    let load = |name: &str, operations: Value| {
+        let mut load = workload(name, 4096, 4096, &operations);
+        let group = &mut load["groups"][0];
+        group["objects"] = 200.into();
+        if operations.get("list").is_some() {
+            group["list_keys"] = 30.into();
+        }
+        load
+    };
+    let mixed = json!({"random_read": 30, "head": 20, "delete": 20, "list": 10, "random_write": 20});
+    let mut plan = json!({
+        "version": 1, "name": "objects by S3", "seed": 36,
+        "clusters": [{"name": "nacre", "engine": "nacre", "configuration": "ceph.conf",
+                      "s3": {"endpoint": gateway.endpoint, "keys": text(&keys), "ca": path("ca.pem")}}],
+        "pools": [{"name": "load"}],
+        "workloads": [load("heads", json!({"head": 100})), load("lists", json!({"list": 100})),
+                      load("deletions", json!({"delete": 100})), load("all", mixed)],
+        "iterations": 1
+    });
+    let file = cluster.dir().join("plan.json");
+    fs::write(&file, plan.to_string()).unwrap();
+    let measured = |more: &[&str], out: &str| {
+        let out = cluster.scratch(out);
+        bench(&[&["run", text(&file), "--out", text(&out)], more].concat()).ok();
+        let result = result_in(&out);
+        assert_eq!(result["end"], "complete", "{result}");
+        let rows = result["rows"].as_array().unwrap();
+        assert_eq!(rows.len(), 4);
+        for row in rows {
+            assert!(row["operations"].as_u64() > Some(20), "{row}");
+            assert_eq!((&row["mismatches"], &row["errors"]), (&0.into(), &0.into()), "{row}");
+        }
+        assert_eq!(cluster.nacre(&["s3", "bucket", "ls"], LIMIT).ok(), "", "the bucket is removed with its objects");
+    };
+    measured(&[], "here");
+    let agents = [(), ()].map(|()| {
+        let mut command = Command::new(binary());
+        command.args(["bench", "agent", "--listen", "127.0.0.1:0", "--s3-keys", text(&keys)]);
+        command.args(["--s3-ca", &path("ca.pem")]);
+        let agent = Background::start(command);
+        let line = agent.says("listens on ", LIMIT);
+        (agent, line.rsplit(' ').next().unwrap().to_owned())
+    });
+    let addresses = agents.each_ref().map(|(_, address)| address.as_str()).join(",");
+    measured(&["--agents", &addresses], "elsewhere");
+
+    // Another authority's certificate does not count, and is told before any load.
+    plan["clusters"][0]["s3"]["ca"] = text(&others.join("ca.pem")).into();
+    fs::write(&file, plan.to_string()).unwrap();
+    let said = bench(&["run", text(&file), "--out", text(&cluster.scratch("never"))]).failure();
+    assert!(said.contains("connecting to 127.0.0.1:") && said.contains("certificate"), "{said}");
 }
 
 /// Objects that others have removed or replaced meanwhile are told; so are keys that open nothing, before any load.

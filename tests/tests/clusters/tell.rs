@@ -1,6 +1,6 @@
 //! Commands to single daemons: `ceph tell`, and their admin sockets, asked by Debian's own `ceph`.
 
-use cluster_tests::{TestCluster, clients_are_here, wait_until};
+use cluster_tests::{TestCluster, clients_are_here, is_whole_suite, wait_until};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::os::unix::fs::PermissionsExt;
@@ -48,6 +48,9 @@ fn daemons_answer_tell_and_their_admin_sockets() {
     questions_are_answered_alike(&cluster);
     work_is_done(&cluster);
     osds_are_measured_and_tuned(&cluster);
+    own_copies_are_shown(&cluster);
+    large_omaps_are_named(&cluster);
+    the_manager_answers(&cluster);
     monitors_answer(&cluster);
     sockets_come_and_go(&cluster);
 }
@@ -179,6 +182,67 @@ fn osds_are_measured_and_tuned(cluster: &TestCluster) {
     assert!(log.contains("osd=trace,pg=trace"), "the log follows the option");
 }
 
+fn own_copies_are_shown(cluster: &TestCluster) {
+    for key in ["first", "second"] {
+        cluster.rados(&["-p", "p", "setomapval", "kept", key, "value"]).ok();
+    }
+    let osds = cluster.ceph_json(&["osd", "map", "p", "kept"])["acting"].clone();
+    for osd in osds.as_array().expect("a list") {
+        let target = format!("osd.{osd}");
+        wait_until("the omap is read", LIMIT, || {
+            let told = cluster.ceph(&["tell", &target, "getomap", "p", "kept"]);
+            told.succeeded() && told.stdout.trim() == "header= key=first val=value key=second val=value"
+        });
+    }
+    let refused = cluster.ceph(&["tell", "osd.0", "getomap", "p", "nothing"]).failure();
+    assert!(refused.contains("ENOENT") && refused.contains("no such object"), "{refused}");
+    let refused = cluster.ceph(&["tell", "osd.0", "getomap", "nopool", "kept"]).failure();
+    assert!(refused.contains("there is no pool 'nopool'"), "{refused}");
+}
+
+fn large_omaps_are_named(cluster: &TestCluster) {
+    let option = "osd_deep_scrub_large_omap_object_key_threshold";
+    cluster.ceph(&["config", "set", "osd", option, "1"]).ok();
+    wait_for_option(cluster, 0, option, "1");
+    wait_for_option(cluster, 1, option, "1");
+    let pgid = cluster.ceph_json(&["osd", "map", "p", "kept"])["pgid"].as_str().expect("a group").to_owned();
+    cluster.ceph(&["pg", "deep-scrub", &pgid]).ok();
+    wait_until("the cluster log names the object", LIMIT, || {
+        let told = cluster.ceph(&["log", "last", "100", "warn", "cluster"]).ok();
+        let named = told.lines().find(|line| line.contains("cluster [WRN] Large omap object found. Object: "));
+        named.is_some_and(|line| {
+            let is_whole = line.contains(&format!("({pgid}) Key count: 2 Size (bytes): 21"));
+            line.contains(":::kept:head PG: ") && line.contains("osd.") && is_whole
+        })
+    });
+    wait_until("the alarm is raised", LIMIT, || {
+        cluster.ceph_json(&["health"])["checks"]["LARGE_OMAP_OBJECTS"]["summary"]["count"] == 1
+    });
+    cluster.ceph(&["config", "rm", "osd", option]).ok();
+    wait_for_option(cluster, 0, option, "200000");
+    wait_for_option(cluster, 1, option, "200000");
+    cluster.ceph(&["pg", "deep-scrub", &pgid]).ok();
+    wait_until("the alarm is over", LIMIT, || {
+        cluster.ceph_json(&["health"])["checks"].get("LARGE_OMAP_OBJECTS").is_none()
+    });
+}
+
+fn the_manager_answers(cluster: &TestCluster) {
+    let told = |words: &str| cluster.ceph_json(&[&["tell", "mgr"], &words.split(' ').collect::<Vec<_>>()[..]].concat());
+    assert_eq!(told("mgr_status")["initialized"], true);
+    assert_eq!(told("mgr_status")["mgrmap_epoch"], cluster.ceph_json(&["mgr", "dump"])["epoch"]);
+    assert_eq!(told("perf dump cluster num_osd_up"), json!({"cluster": {"num_osd_up": 2}}));
+    assert_eq!(told("config get mon_max_pg_per_osd"), json!({"mon_max_pg_per_osd": "250"}));
+    assert_eq!(told("dump_osd_network")["threshold"], 350);
+    assert_eq!(told("version")["release"], "pacific");
+    let failed = cluster.ceph(&["mgr", "fail"]);
+    assert!(failed.succeeded() && failed.stderr.contains("Currently no active mgr"), "{failed:?}");
+    cluster.ceph(&["mon", "scrub"]).ok();
+    wait_until("the monitors have compared their states", LIMIT, || {
+        cluster.ceph(&["log", "last", "50", "debug", "cluster"]).ok().contains("scrub ok on 0")
+    });
+}
+
 fn monitors_answer(cluster: &TestCluster) {
     for how in ["tell", "daemon"] {
         assert_eq!(cluster.ceph_json(&[how, "mon.a", "mon_status"])["state"], "leader");
@@ -209,4 +273,37 @@ fn sockets_come_and_go(cluster: &TestCluster) {
     assert_eq!(cluster.ceph_json(&["daemon", "osd.1", "status"])["whoami"], 1);
     cluster.down();
     assert!(!socket.exists() && !cluster.dir().join("run/ceph-mon.a.asok").exists());
+}
+
+/// It takes a minute and more until there is a mean of answers over a minute, so this is part of the whole suite alone.
+#[test]
+fn osds_that_answer_slowly_are_told_by_network() {
+    if !is_whole_suite() || !clients_are_here(&["ceph"]) {
+        return;
+    }
+    let cluster = TestCluster::start("pings", 2);
+    cluster.ceph(&["config", "set", "global", "mon_warn_on_slow_ping_time", "0.001"]).ok();
+    wait_until("answers count as slow", Duration::from_secs(200), || {
+        let checks = cluster.ceph_json(&["health", "detail"])["checks"].clone();
+        let alarm = &checks["OSD_SLOW_PING_TIME_BACK"];
+        let line = alarm["detail"][0]["message"].as_str().unwrap_or_default().to_owned();
+        line.starts_with("Slow OSD heartbeats on back from osd.") && line.contains(" msec")
+    });
+    let dump = cluster.ceph_json(&["pg", "dump", "osds"]);
+    let stats = dump.as_array().or(dump["osd_stats"].as_array()).expect("a list of OSDs").clone();
+    for stat in &stats {
+        let times = &stat["network_ping_times"][0];
+        assert_eq!(times["osd"], 1 - stat["osd"].as_i64().expect("a number"), "{stat}");
+        assert!(times["interfaces"][0]["average"]["1min"].as_f64().is_some_and(|ms| ms > 0.0), "{stat}");
+    }
+    let all = cluster.ceph_json(&["tell", "mgr", "dump_osd_network", "0"]);
+    assert_eq!(all["entries"].as_array().map(Vec::len), Some(2), "{all}");
+    for osd in 0..2 {
+        let own = cluster.ceph_json(&["daemon", &format!("osd.{osd}"), "dump_osd_network", "0"]);
+        assert_eq!(own["entries"][0]["from osd"], osd, "{own}");
+    }
+    cluster.ceph(&["config", "rm", "global", "mon_warn_on_slow_ping_time"]).ok();
+    wait_until("answers are not slow", LIMIT, || {
+        cluster.ceph_json(&["health"])["checks"].get("OSD_SLOW_PING_TIME_BACK").is_none()
+    });
 }

@@ -74,8 +74,8 @@ impl RotatingSecrets {
 
     /// Has secrets that were made by a clock that was ahead, by more than `tolerance`, end as if they had been made
     /// now: they would not change for as long as that clock was ahead. The secrets, their numbers, and the tickets that
-    /// they open stay. Those that were to end together do so now. Returns how far ahead that clock was at least, if
-    /// anything was changed.
+    /// they open stay. Those that were to end together do so now, and those that were made at different times stay so
+    /// ([`RotatingSecrets::replaced_at`]). Returns how far ahead that clock was at least, if anything was changed.
     pub fn bring_forward(&mut self, now: Utime, lifetime: Duration, tolerance: Duration) -> Option<Duration> {
         let by = self.made_ahead(now, tolerance)?;
         let (mut end, end_together) = (now, self.end_together());
@@ -83,7 +83,8 @@ impl RotatingSecrets {
             if number > 0 && !end_together {
                 end = later(end, lifetime);
             }
-            let created = secret.key.created().min(now);
+            let made = secret.key.created();
+            let created = if made > now { Utime::from_unix(made.to_unix().saturating_sub(by)) } else { made };
             secret.key = Key::new(secret.key.kind(), created, secret.key.secret()).expect("its length is unchanged");
             secret.expires = secret.expires.min(end);
         }
@@ -140,16 +141,25 @@ impl RotatingSecrets {
     }
 
     /// The time until which secrets that have taken the place of all before them are not replaced again for everybody
-    /// else who is to know them no more: `pause` after they were made. `None` if that is over, or if these are the
-    /// first.
+    /// else who is to know them no more: `pause` after they were made. `None` if that is over, or if two lives of
+    /// secrets are.
     pub fn settle_until(&self, now: Utime, pause: Duration) -> Option<Utime> {
-        let until = later(self.since()?.min(now), pause);
-        (self.range().0 > 1 && until > now).then_some(until)
+        let until = later(self.replaced_at()?.min(now), pause);
+        (until > now).then_some(until)
     }
 
-    /// The time at which the oldest secret at hand was made. A ticket from before may be sealed with one that is gone.
-    pub fn since(&self) -> Option<Utime> {
-        self.secrets.values().next().map(|oldest| oldest.key.created())
+    /// The time at which all secrets took the place of those before them at once. Tickets from before are good for
+    /// nothing. `None` if they have come one by one since, each in its time, as the third one does after two lives:
+    /// tickets from before have ended by then. The first ones took nobody's place.
+    pub fn replaced_at(&self) -> Option<Utime> {
+        let mut secrets = self.secrets.iter().map(|(number, secret)| (*number, secret.key.created()));
+        let ((oldest, made), (_, next_made)) = secrets.next().zip(secrets.next())?;
+        (oldest > KEPT as u64 && made == next_made).then_some(made)
+    }
+
+    /// True if these are older than `known`, by their numbers: whoever has given them is behind.
+    pub fn are_before(&self, known: &RotatingSecrets) -> bool {
+        self.range().1 < known.range().1
     }
 
     /// True if none is left of secrets the newest of which had the number `newest`: somebody who has tickets by them
@@ -286,8 +296,9 @@ mod tests {
             before.secrets.values().all(|old| secrets.secrets.values().all(|new| new.key.secret() != old.key.secret()))
         );
         let (id, current) = secrets.current().unwrap();
-        assert_eq!((id, current.expires, secrets.since()), (6, at(17_600), Some(at(14_000))));
+        assert_eq!((id, current.expires, secrets.replaced_at()), (6, at(17_600), Some(at(14_000))));
         assert!(secrets.are_all_after(before.range().1) && !secrets.are_all_after(0));
+        assert!(before.are_before(&secrets) && !secrets.are_before(&secrets) && !secrets.are_before(&before));
         // They change as others do from then on.
         assert!(!secrets.rotate(at(17_599), HOUR, KeyKind::Aes256k, &mut seeded(4)));
         assert!(secrets.rotate(at(17_600), HOUR, KeyKind::Aes256k, &mut seeded(4)));
@@ -363,6 +374,36 @@ mod tests {
                  set the clocks by NTP",
             ),
         );
+    }
+
+    #[test]
+    fn secrets_that_change_often_are_not_taken_for_replaced_ones() {
+        let (pause, life) = (Duration::from_secs(60), Duration::from_secs(12));
+        let mut secrets = RotatingSecrets::default();
+        for now in (10_000..10_200).step_by(12) {
+            secrets.rotate(at(now), life, KeyKind::Aes256k, &mut seeded(1));
+            assert_eq!((secrets.settle_until(at(now), pause), secrets.replaced_at()), (None, None), "{now}");
+        }
+        secrets.replace(at(10_200), life, KeyKind::Aes256k, &mut seeded(2));
+        for now in [10_212, 10_224] {
+            assert_eq!(secrets.settle_until(at(now - 1), pause), Some(at(10_260)), "{now}");
+            secrets.rotate(at(now), life, KeyKind::Aes256k, &mut seeded(3));
+        }
+        assert_eq!((secrets.settle_until(at(10_224), pause), secrets.replaced_at()), (None, None));
+    }
+
+    #[test]
+    fn secrets_of_a_clock_that_was_ahead_are_not_taken_for_replaced_ones() {
+        let tolerance = Duration::from_secs(300);
+        let mut secrets = fresh(at(10_000));
+        for sec in [20_000, 30_000, 40_000] {
+            secrets.rotate(at(sec), HOUR, KeyKind::Aes256k, &mut seeded(2));
+        }
+        assert!(secrets.range().0 > 3 && secrets.bring_forward(at(11_000), HOUR, tolerance).is_some());
+        assert_eq!((secrets.replaced_at(), secrets.made_ahead(at(11_000), Duration::ZERO)), (None, None));
+        secrets.replace(at(40_000), HOUR, KeyKind::Aes256k, &mut seeded(2));
+        assert!(secrets.bring_forward(at(11_000), HOUR, tolerance).is_some());
+        assert_eq!(secrets.replaced_at(), Some(at(11_000)));
     }
 
     /// A clock that was ahead by years leaves secrets that change in time, once it is right.

@@ -139,6 +139,7 @@ pub(super) fn radosbench(
                 instances,
                 load: Load::Closed { queue_depth: small(ops) },
                 prefill: None,
+                list_keys: None,
             };
             let name = format!("radosbench-{op_size}-{instances}x{ops}-{name}");
             push(plan, name, profile(options), Tool::Nacre, vec![group], 0.0, seconds);
@@ -222,6 +223,7 @@ pub(super) fn librbdfio(
                     instances: 1,
                     load: Load::Closed { queue_depth: small(depth) },
                     prefill: Some(true),
+                    list_keys: None,
                 };
                 let name = format!("librbdfio-{words}-{op_size}-{images}x{depth}-{mib}m");
                 let groups = (0..images).map(group).collect();

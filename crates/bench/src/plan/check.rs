@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Cluster, Group, Load, PLAN_VERSION, Plan, PlanError, Pool, Redundancy, Stop, Workload};
+use super::{Cluster, Group, LIST_KEYS, Load, PLAN_VERSION, Plan, PlanError, Pool, Redundancy, Stop, Workload};
 use crate::steady::SteadyRules;
 use crate::tool::Tool;
 
@@ -126,9 +126,15 @@ impl Plan {
             let Some(gateway) = &cluster.s3 else {
                 return refuse(field, format!("is missing, but workload {} needs a gateway", workload.name));
             };
-            let authority = gateway.endpoint.strip_prefix("http://").unwrap_or_default();
-            if !authority.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok()) {
-                return refuse(format!("{field}.endpoint"), format!("{:?} is not http://HOST:PORT", gateway.endpoint));
+            let is_address = |authority: &str| {
+                authority.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+            };
+            if !gateway.authority().is_some_and(is_address) {
+                let reason = format!("{:?} is neither http://HOST:PORT nor https://HOST:PORT", gateway.endpoint);
+                return refuse(format!("{field}.endpoint"), reason);
+            }
+            if gateway.ca.is_some() && !gateway.is_secure() {
+                return refuse(format!("{field}.ca"), "is for an endpoint with https://");
             }
             if gateway.region.is_empty() || !gateway.region.chars().all(is_plain) {
                 return refuse(format!("{field}.region"), format!("{:?} is no region", gateway.region));
@@ -192,6 +198,15 @@ impl Workload {
         for (index, group) in self.groups.iter().enumerate() {
             group.check(&format!("{path}.groups[{index}]"))?;
         }
+        // A list is of all names that begin with the group's.
+        let begins = |name: &str, with: &str| name.strip_prefix(with).is_some_and(|rest| rest.starts_with('.'));
+        let is_mixed = |(_, group): &(usize, &Group)| {
+            group.operations.list > 0 && self.groups.iter().any(|other| begins(&other.name, &group.name))
+        };
+        if let Some((index, group)) = self.groups.iter().enumerate().find(is_mixed) {
+            let reason = format!("{:?} is listed, and another group's name goes on behind it with '.'", group.name);
+            return refuse(format!("{path}.groups[{index}].name"), reason);
+        }
         seconds(format!("{path}.warm_up_s"), self.warm_up_s, 0.0)?;
         if let Some((field, reason)) = self.tool.refusal(self) {
             return refuse(format!("{path}.{field}"), reason);
@@ -232,9 +247,7 @@ impl Group {
         }
         within(field("objects"), self.objects, 1..=BLOCKS_MAX, "")?;
         let operations = self.operations;
-        let parts =
-            [operations.sequential_write, operations.random_write, operations.sequential_read, operations.random_read];
-        let total: u64 = parts.into_iter().map(u64::from).sum();
+        let total: u64 = operations.by_name().into_iter().map(|(_, percent)| u64::from(percent)).sum();
         if total != 100 {
             return refuse(field("operations"), format!("the percentages add up to {total}, not 100"));
         }
@@ -265,8 +278,12 @@ impl Group {
             );
             return refuse(field("objects"), reason);
         }
-        if operations.reads() > 0 && !self.prefill() {
+        if operations.needs_objects() && !self.prefill() {
             return refuse(field("prefill"), "is false, but the group reads: there would be nothing to read");
+        }
+        within(field("list_keys"), self.list_keys().into(), 1..=LIST_KEYS.into(), " keys")?;
+        if self.list_keys.is_some() && operations.list == 0 {
+            return refuse(field("list_keys"), "is there, but the group lists nothing");
         }
         Ok(())
     }

@@ -174,6 +174,7 @@ impl Template {
             load: Load::Closed { queue_depth: depth },
             // The documents' images are written before they are measured.
             prefill: images.then_some(true),
+            list_keys: None,
         };
         Workload {
             name: format!("{}-{pool}-{instances}x{depth}", sweep.name),

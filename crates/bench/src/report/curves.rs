@@ -34,16 +34,9 @@ fn family(workload: &Workload, group: &Group) -> String {
     let kib = |bytes: u64| {
         if bytes.is_multiple_of(1 << 20) { format!("{} MiB", bytes >> 20) } else { format!("{} KiB", bytes >> 10) }
     };
-    let operations = [
-        (group.operations.sequential_write, "sequential write"),
-        (group.operations.random_write, "random write"),
-        (group.operations.sequential_read, "sequential read"),
-        (group.operations.random_read, "random read"),
-    ];
-    let parts: Vec<String> = operations
-        .iter()
-        .filter(|(percent, _)| *percent > 0)
-        .map(|(percent, name)| if *percent == 100 { (*name).to_owned() } else { format!("{percent} % {name}") })
+    let parts: Vec<String> = (group.operations.by_name().iter())
+        .filter(|(_, percent)| *percent > 0)
+        .map(|(name, percent)| if *percent == 100 { (*name).to_owned() } else { format!("{percent} % {name}") })
         .collect();
     let mut words = format!("{} {}", kib(group.io_bytes()), parts.join(" + "));
     if group.io_bytes() != group.object_bytes {

@@ -141,12 +141,7 @@ impl RunResult {
         let mut table = Table::new("workloads", "Workloads of the plan.", columns);
         for workload in &self.plan.workloads {
             for group in &workload.groups {
-                let kinds = [
-                    ("sequential write", group.operations.sequential_write),
-                    ("random write", group.operations.random_write),
-                    ("sequential read", group.operations.sequential_read),
-                    ("random read", group.operations.random_read),
-                ];
+                let kinds = group.operations.by_name();
                 let kinds: Vec<String> = kinds
                     .iter()
                     .filter(|(_, percent)| *percent > 0)

@@ -15,10 +15,19 @@ fn group(operations: Operations, objects: u64, queue_depth: u32) -> Group {
         instances: 2,
         load: Load::Closed { queue_depth },
         prefill: None,
+        list_keys: None,
     }
 }
 
-const MIXED: Operations = Operations { sequential_write: 20, random_write: 10, sequential_read: 30, random_read: 40 };
+const MIXED: Operations = Operations {
+    sequential_write: 20,
+    random_write: 10,
+    sequential_read: 30,
+    random_read: 40,
+    head: 0,
+    delete: 0,
+    list: 0,
+};
 
 fn operations(worker: &mut Worker, count: usize) -> Vec<Operation> {
     (0..count)
@@ -109,10 +118,73 @@ fn accepts(outcomes: [Outcome; 4]) {
                 }
             }
             (Kind::Write { .. }, Outcome::Refused) => {}
+            (Kind::Head { .. } | Kind::Delete { .. } | Kind::List, _) => unreachable!("the mix has none of these"),
         }
         worker.ended(outcome);
     }
     assert!(doubtful > 1000, "{doubtful}");
+}
+
+/// The naive model with removals: a set of states that an object could have, among them that it is gone.
+#[test]
+fn removed_objects_are_written_again_and_may_be_gone_just_when_they_could() {
+    let operations =
+        Operations { random_write: 10, random_read: 30, head: 20, delete: 30, list: 10, ..Operations::default() };
+    for outcomes in [[Outcome::Done; 4], [Outcome::Done, Outcome::Done, Outcome::Refused, Outcome::Late]] {
+        let group = Group { io_bytes: None, ..group(operations, 20, 1) };
+        let mut worker = Worker::new(8, 0, &group, 0);
+        let mut random = Random::new(8, 99);
+        let mut states: BTreeMap<u64, BTreeSet<Option<u32>>> = BTreeMap::new();
+        let mut late = BTreeSet::new();
+        let (mut removals, mut restored, mut doubtful) = (0, 0, 0);
+        for _ in 0..20_000 {
+            let operation = worker.next_operation();
+            let held = states.entry(operation.object).or_insert(BTreeSet::from([Some(1)]));
+            let is_gone = *held == BTreeSet::from([None]);
+            let outcome = outcomes[random.below(4) as usize];
+            let becomes = match operation.kind {
+                Kind::Write { version } => {
+                    assert_eq!(operation.length_bytes, 65_536);
+                    assert!(operation.counts || is_gone, "{operation:?}");
+                    restored += u32::from(!operation.counts);
+                    Some(Some(version))
+                }
+                Kind::Delete { version } => {
+                    assert!(operation.counts && !is_gone && operation.length_bytes == 0, "{operation:?}");
+                    assert!(held.iter().all(|state| *state < Some(version)), "{operation:?}");
+                    removals += 1;
+                    Some(None)
+                }
+                Kind::Read { .. } | Kind::Head { .. } => {
+                    let accepted: BTreeSet<u32> = operation.kind.acceptable().collect();
+                    assert!(held.iter().flatten().all(|version| accepted.contains(version)), "{operation:?} {held:?}");
+                    assert_eq!(operation.may_be_absent, held.contains(&None), "{operation:?} {held:?}");
+                    assert!(!is_gone && operation.counts);
+                    doubtful += u32::from(operation.may_be_absent);
+                    None
+                }
+                Kind::List => {
+                    assert!(operation.counts && operation.length_bytes == 0 && operation.object < 20);
+                    None
+                }
+            };
+            match (becomes, outcome) {
+                (None, _) | (_, Outcome::Refused) => {}
+                (Some(state), Outcome::Done) if !late.contains(&operation.object) => *held = BTreeSet::from([state]),
+                (Some(state), _) => {
+                    held.insert(state);
+                    if outcome == Outcome::Late {
+                        late.insert(operation.object);
+                    }
+                }
+            }
+            worker.ended(outcome);
+        }
+        // Once a change had no answer, nothing is sure of an object any more.
+        let is_late = outcomes.contains(&Outcome::Late);
+        assert!(removals > 1000 && (restored > 500 || is_late), "{removals} {restored}");
+        assert_eq!(doubtful > 100, is_late, "{doubtful}");
+    }
 }
 
 #[test]

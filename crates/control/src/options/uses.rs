@@ -49,6 +49,8 @@ const HONOURED: &[(&str, Option<&str>, &str)] = &[
     ("mon_warn_on_pool_no_app", None, "POOL_APP_NOT_ENABLED is raised"),
     ("mon_warn_on_pool_no_redundancy", None, "POOL_NO_REDUNDANCY is raised"),
     ("mon_warn_on_pool_pg_num_not_power_of_two", None, "POOL_PG_NUM_NOT_POWER_OF_TWO is raised"),
+    ("mon_warn_on_slow_ping_ratio", None, "Share of osd_heartbeat_grace from which on answers of OSDs are slow"),
+    ("mon_warn_on_slow_ping_time", None, "Milliseconds from which on answers of OSDs are slow; 0: by the ratio"),
     ("mon_warn_on_too_few_osds", None, "TOO_FEW_OSDS is raised"),
     ("mon_warn_pg_not_deep_scrubbed_ratio", None, "How late deep scrubs are at PG_NOT_DEEP_SCRUBBED; 0: never"),
     ("mon_warn_pg_not_scrubbed_ratio", None, "How late scrubs are at PG_NOT_SCRUBBED; 0: never"),

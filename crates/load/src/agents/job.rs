@@ -19,10 +19,12 @@ use crate::images;
 use crate::iteration::Meter;
 use crate::meter::{ClusterMeter, prepare};
 use crate::objects::PoolOfCluster;
+use crate::s3::site::REQUEST_TIMEOUT;
 use crate::task::Task;
 use crate::telemetry::sources::Sources;
 use crate::threads::{Report, thread_count};
 
+use super::options::AgentOptions;
 use super::protocol::{Begin, FromAgent, GroupData, Samples, Site, Step};
 
 /// Path where packages put the configuration of a machine's one cluster.
@@ -50,10 +52,11 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// Begins to connect. `configurations`: paths of configurations of clusters with daemons on this machine.
+    /// Begins to connect.
     ///
     /// Errors: the reason, in words, why the job cannot be done.
-    pub fn begin(begin: Begin, configurations: &[PathBuf], to: UnboundedSender<FromAgent>) -> Result<Job, String> {
+    pub fn begin(begin: Begin, options: &AgentOptions, to: UnboundedSender<FromAgent>) -> Result<Job, String> {
+        let configurations = &options.configurations[..];
         let Begin { plan, workload: index, iteration, token, cluster, part, elapsed_ns } = begin;
         plan.check().map_err(|e| format!("the plan cannot be run: {e}"))?;
         if token.len() > 64 || !token.chars().all(|c| c.is_ascii_alphanumeric()) {
@@ -62,11 +65,20 @@ impl Job {
         let workload = plan.workloads.get(index as usize).ok_or_else(|| format!("the plan has no workload {index}"))?;
         let config = cluster.config(login(&cluster, configurations)?)?;
         let task = Arc::new(Task::new(plan.seed, &token, index, workload, iteration));
-        if workload.tool == Tool::NacreS3 {
-            return Err("agents carry no load of S3".into());
-        }
+        let of_plan = plan.clusters.iter().find(|one| one.name == cluster.name).and_then(|one| one.s3.as_ref());
+        // One that only watches needs no keys.
+        let is_by_s3 = workload.tool == Tool::NacreS3 && part.is_some();
+        let bucket = match of_plan.filter(|_| is_by_s3) {
+            Some(gateway) => {
+                Some(options.site(gateway, &workload.pool, config.op_timeout.unwrap_or(REQUEST_TIMEOUT))?)
+            }
+            None if is_by_s3 => {
+                return Err(format!("the plan has no S3 gateway for cluster {}", cluster.name));
+            }
+            None => None,
+        };
         let images = images::shapes(&task, workload);
-        let connect = PoolOfCluster { config, pool: workload.pool.clone(), images, bucket: None };
+        let connect = PoolOfCluster { config, pool: workload.pool.clone(), images, bucket };
         // An agent without a part gets a part number beyond all instances.
         let part = part.unwrap_or((usize::MAX, 1));
         let count = thread_count(task.instances_of(part).len(), environment::processors());

@@ -3,7 +3,6 @@
 
 use std::cell::RefCell;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -18,6 +17,7 @@ use crate::environment;
 
 use super::frames::{self, FrameError, GREETING_BYTES_MAX, MESSAGE_BYTES_MAX, Reader, Writer};
 use super::job::Job;
+use super::options::AgentOptions;
 use super::protocol::{FORMAT, FromAgent, Greeting, Hello, Machine, Proof, ToAgent, VERSION};
 use super::sealing::{Nonce, TokenProofs};
 
@@ -29,20 +29,6 @@ const LIVE_EVERY: Duration = Duration::from_millis(500);
 const SILENT_MAX: u32 = 60;
 /// Shortest token: shorter ones are guessed too easily.
 const TOKEN_BYTES_MIN: usize = 16;
-
-/// Options of an agent.
-#[derive(Clone, Debug)]
-pub struct AgentOptions {
-    pub listen: SocketAddr,
-    /// Secret that coordinators must know. Without one, the agent serves only its own machine.
-    pub token: Option<String>,
-    /// The agent carries no load and only reads this machine's counters.
-    pub watch_only: bool,
-    /// Paths of configurations of clusters with daemons on this machine.
-    pub configurations: Vec<PathBuf>,
-    /// The program's name and version.
-    pub program: String,
-}
 
 /// The reason why an agent cannot serve.
 #[derive(Debug, thiserror::Error)]
@@ -303,7 +289,7 @@ impl Agent {
                 if self.options.watch_only {
                     begin.part = None;
                 }
-                match Job::begin(*begin, &self.options.configurations, outbox.clone()) {
+                match Job::begin(*begin, &self.options, outbox.clone()) {
                     Ok(begun) => *job = Some(begun),
                     Err(reason) => tell(FromAgent::Failed { reason }),
                 }

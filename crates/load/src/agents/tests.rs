@@ -13,8 +13,9 @@ use tokio::task::LocalSet;
 use super::crew::AgentCrew;
 use super::frames::{self, FrameError};
 use super::links::{AgentError, Agents};
+use super::options::AgentOptions;
 use super::protocol::{Begin, FromAgent, Greeting, GroupData, Hello, Machine, Site, Step, ToAgent};
-use super::server::{AgentOptions, ServeError, serve};
+use super::server::{ServeError, serve};
 use crate::control::Phase;
 use crate::crew::{Crew, Share};
 use crate::threads::Report;
@@ -28,6 +29,8 @@ fn options(token: Option<&str>) -> AgentOptions {
         token: token.map(str::to_owned),
         watch_only: false,
         configurations: Vec::new(),
+        s3_keys: None,
+        s3_ca: None,
         program: "test 1".into(),
     }
 }

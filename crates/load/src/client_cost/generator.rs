@@ -12,6 +12,7 @@ use tokio::task::LocalSet;
 use tokio::time::Instant;
 
 use crate::control::{Director, Phase};
+use crate::etags::Etags;
 use crate::instance::Instance;
 use crate::objects::{Failure, Objects};
 use crate::record::SharedRecord;
@@ -85,6 +86,7 @@ fn measure(mut workload: Workload, duration: Duration) -> Result<f64, String> {
         number: 0,
         record: record.clone(),
         control: director.control(),
+        etags: Etags::default(),
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
     LocalSet::new().block_on(&runtime, async {

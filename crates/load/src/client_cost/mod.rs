@@ -150,6 +150,7 @@ fn workload(access: Access, io_bytes: u64, queue_depth: u32, seconds: f64) -> Wo
         instances: 1,
         load: Load::Closed { queue_depth },
         prefill: Some(prefill),
+        list_keys: None,
     };
     Workload {
         name: format!("client-cost-{access:?}"),

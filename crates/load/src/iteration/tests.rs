@@ -49,7 +49,7 @@ impl MemoryCluster {
         }
         tokio::time::sleep(self.shared.latency).await;
         if self.shared.fails.as_ref().is_some_and(|fails| fails(kind, number)) {
-            return Err(Failure { outcome: Outcome::Refused, reason: format!("no {kind} today") });
+            return Err(Failure::new(Outcome::Refused, format!("no {kind} today")));
         }
         Ok(number)
     }

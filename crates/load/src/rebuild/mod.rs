@@ -273,6 +273,7 @@ fn plan_of(of_plan: plan::Cluster, options: &RebuildOptions, objects: u64) -> Pl
         instances,
         load,
         prefill: Some(operations.reads() > 0),
+        list_keys: None,
     };
     let reads = Operations { random_read: 100, ..Operations::default() };
     let writes = Operations { random_write: 100, ..Operations::default() };

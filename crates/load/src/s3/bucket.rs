@@ -10,15 +10,18 @@ use std::time::{Duration, SystemTime};
 
 use bench::schedule::Outcome;
 use bytes::{Bytes, BytesMut};
-use http::{Method, Request, StatusCode, header};
+use http::{HeaderMap, HeaderName, Method, Request, StatusCode, header};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::task::LocalSet;
 
+use super::list::{code_of, page_of};
 use super::signature::Unsigned;
 use super::site::BucketSite;
-use crate::objects::{Failure, Objects};
+use crate::objects::{Failure, ListedPage, Objects, SeenObject};
 
 /// Bytes of an answer that an error tells.
 const TOLD_BYTES: usize = 300;
@@ -73,6 +76,7 @@ impl<'a> Asked<'a> {
 
 struct GatewayAnswer {
     status: StatusCode,
+    headers: HeaderMap,
     body: Bytes,
 }
 
@@ -84,12 +88,23 @@ impl GatewayAnswer {
         }
         let outcome = if self.status.is_server_error() { Outcome::Late } else { Outcome::Refused };
         let told = String::from_utf8_lossy(&self.body[..self.body.len().min(TOLD_BYTES)]).into_owned();
-        Err(Failure { outcome, reason: format!("{what}: {}: {told}", self.status) })
+        let is_absent = self.is_absent();
+        Err(Failure { outcome, reason: format!("{what}: {}: {told}", self.status), is_absent })
+    }
+
+    /// True if the object is not there. An answer without a document, as to a HEAD, cannot tell what is not there.
+    fn is_absent(&self) -> bool {
+        let code = std::str::from_utf8(&self.body).ok().and_then(code_of);
+        self.status == StatusCode::NOT_FOUND && (self.body.is_empty() || code == Some("NoSuchKey"))
+    }
+
+    fn header(&self, name: HeaderName) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
     }
 }
 
 fn late(what: &str, error: &dyn std::fmt::Display) -> Failure {
-    Failure { outcome: Outcome::Late, reason: format!("{what}: {error}") }
+    Failure::new(Outcome::Late, format!("{what}: {error}"))
 }
 
 impl Bucket {
@@ -99,6 +114,19 @@ impl Bucket {
         let opened = bucket.make_if_absent().await;
         opened.map_err(|failure| format!("{:?}: {}", bucket.site, failure.reason))?;
         Ok(bucket)
+    }
+
+    /// Makes the bucket of a site, if it is not there, for those who then work in it. True if it was made.
+    pub async fn make_for_others(site: &BucketSite) -> Result<bool, String> {
+        let work = async { Bucket::open(site.clone()).await.map(|bucket| bucket.site.made.load(Ordering::Relaxed)) };
+        LocalSet::new().run_until(work).await
+    }
+
+    /// Removes a bucket that was made for a load, once nothing is in it.
+    pub async fn remove_made(site: BucketSite) -> Result<(), String> {
+        site.made.store(true, Ordering::Relaxed);
+        let bucket = Bucket { site, idle: RefCell::default() };
+        LocalSet::new().run_until(bucket.finish()).await.map_err(|failure| failure.reason)
     }
 
     async fn make_if_absent(&self) -> Result<(), Failure> {
@@ -129,14 +157,14 @@ impl Bucket {
         let request = self.request(asked);
         let mut connection = self.connection().await?;
         let answer = connection.send_request(request).await.map_err(|e| late("no answer", &e))?;
-        let status = answer.status();
+        let (status, headers) = (answer.status(), answer.headers().clone());
         let body = match is_head {
             true => Bytes::new(),
             false => whole(answer.into_body()).await.map_err(|e| late("an answer that ends early", &e))?,
         };
         // A connection with an answer that was not read to its end is not used again.
         self.idle.borrow_mut().push(connection);
-        Ok(GatewayAnswer { status, body })
+        Ok(GatewayAnswer { status, headers, body })
     }
 
     /// A connection without a request.
@@ -148,18 +176,16 @@ impl Bucket {
                 return Ok(kept);
             }
         }
-        let refused = |error: &dyn std::fmt::Display| Failure {
-            outcome: Outcome::Refused,
-            reason: format!("connecting to {}: {error}", self.site.authority),
+        let refused = |error: &dyn std::fmt::Display| {
+            Failure::new(Outcome::Refused, format!("connecting to {}: {error}", self.site.authority))
         };
         let stream = TcpStream::connect(&self.site.authority).await.map_err(|e| refused(&e))?;
         stream.set_nodelay(true).map_err(|e| refused(&e))?;
-        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|e| refused(&e))?;
-        tokio::task::spawn_local(async move {
-            // The request that the connection carries has the error, too.
-            let _ = connection.await;
-        });
-        Ok(sender)
+        let sender = match &self.site.secure {
+            None => sender_on(stream).await,
+            Some(secure) => sender_on(secure.connect(stream).await.map_err(|e| refused(&e))?).await,
+        };
+        sender.map_err(|e| refused(&e))
     }
 
     fn request(&self, asked: Asked<'_>) -> Request<Whole> {
@@ -191,6 +217,16 @@ impl Bucket {
         let request = request.method(method).body(Whole(body));
         request.expect("a checked plan's names and addresses can stand in a request")
     }
+}
+
+/// Begins to speak HTTP on a connection.
+async fn sender_on(stream: impl AsyncRead + AsyncWrite + Unpin + 'static) -> Result<SendRequest<Whole>, hyper::Error> {
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    tokio::task::spawn_local(async move {
+        // The request that the connection carries has the error, too.
+        let _ = connection.await;
+    });
+    Ok(sender)
 }
 
 /// Reads a body to its end.
@@ -232,9 +268,27 @@ impl Objects for Bucket {
         Ok(answer.expect(&[StatusCode::OK], "GET")?.body)
     }
 
+    async fn head(&self, name: String) -> Result<SeenObject, Failure> {
+        let answer = self.ask(Asked::new(Method::HEAD, &name)).await?.expect(&[StatusCode::OK], "HEAD")?;
+        let length = answer.header(header::CONTENT_LENGTH).and_then(|length| length.parse().ok());
+        let etag = answer.header(header::ETAG).map(|etag| etag.trim_matches('"').to_owned());
+        Ok(SeenObject { length, etag })
+    }
+
+    async fn list(&self, prefix: String, after: String, max: u32) -> Result<ListedPage, Failure> {
+        let query = format!("list-type=2&max-keys={max}&prefix={prefix}&start-after={after}");
+        let answer = self.ask(Asked { query: &query, ..Asked::new(Method::GET, "") }).await?;
+        let document = answer.expect(&[StatusCode::OK], "list")?.body;
+        let page = std::str::from_utf8(&document).ok().and_then(page_of);
+        page.ok_or_else(|| Failure::new(Outcome::Refused, "list: the answer is no page of one".into()))
+    }
+
     async fn remove(&self, name: String) -> Result<(), Failure> {
         let answer = self.ask(Asked::new(Method::DELETE, &name)).await?;
-        answer.expect(&[StatusCode::NO_CONTENT, StatusCode::NOT_FOUND], "DELETE").map(drop)
+        if answer.is_absent() {
+            return Ok(());
+        }
+        answer.expect(&[StatusCode::NO_CONTENT], "DELETE").map(drop)
     }
 
     /// Removes the bucket if this iteration has made it. The last instance that has removed its objects can. A bucket

@@ -7,11 +7,15 @@ use std::time::Duration;
 
 use bench::plan::S3Gateway;
 
+use super::secure::{Secure, SecureError};
 use super::signature::Signer;
 
 /// Names of the keys in the environment, and in lower case in files.
 const ACCESS_KEY: &str = "AWS_ACCESS_KEY_ID";
 const SECRET_KEY: &str = "AWS_SECRET_ACCESS_KEY";
+
+/// Time limit of a request, where a cluster's configuration sets none for operations.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The reason why a gateway cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +26,8 @@ pub enum GatewayError {
     NoKeys { path: String },
     #[error("its gateway's keys are in no file, and AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY are not set")]
     NotSet,
+    #[error(transparent)]
+    Secure(#[from] SecureError),
 }
 
 /// A bucket of a gateway.
@@ -29,6 +35,8 @@ pub enum GatewayError {
 pub struct BucketSite {
     /// `HOST:PORT`.
     pub authority: String,
+    /// TLS, for an endpoint with `https`.
+    pub secure: Option<Secure>,
     pub bucket: String,
     pub signer: Signer,
     pub signed_payload: bool,
@@ -48,7 +56,7 @@ impl std::fmt::Debug for BucketSite {
 impl BucketSite {
     /// The bucket `bucket` of a gateway of a checked plan.
     ///
-    /// Errors: there are no keys.
+    /// Errors: there are no keys, or no authorities whose certificates count.
     pub fn new(gateway: &S3Gateway, bucket: &str, timeout: Duration) -> Result<BucketSite, GatewayError> {
         let (access_key, secret_key) = match &gateway.keys {
             Some(path) => keys_of_file(Path::new(path))?,
@@ -57,8 +65,11 @@ impl BucketSite {
                 word(ACCESS_KEY).zip(word(SECRET_KEY)).ok_or(GatewayError::NotSet)?
             }
         };
+        let authority = gateway.authority().unwrap_or(&gateway.endpoint).to_owned();
+        let secure = gateway.is_secure().then(|| Secure::new(&authority, gateway.ca.as_deref())).transpose()?;
         Ok(BucketSite {
-            authority: gateway.endpoint.trim_start_matches("http://").to_owned(),
+            authority,
+            secure,
             bucket: bucket.to_owned(),
             signer: Signer::new(access_key, secret_key, gateway.region.clone()),
             signed_payload: gateway.signed_payload,

@@ -10,8 +10,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::LocalSet;
 
+use super::secure::{Secure, SecureError};
 use super::{Bucket, BucketSite, GatewayError};
-use crate::objects::Objects;
+use crate::objects::{ListedPage, Objects, SeenObject};
 
 /// Serves connections: each request gets the next of `answers`, `None` being silence for ever. Returns the gateway's
 /// address and the heads of the requests that came, each with its body's length and its connection's number.
@@ -60,7 +61,7 @@ fn site(address: &str) -> BucketSite {
     std::fs::write(&folder, "aws_access_key_id=AK\naws_secret_access_key=SK\n").unwrap();
     let keys = Some(folder.display().to_string());
     let endpoint = format!("http://{address}");
-    let gateway = S3Gateway { endpoint, keys, region: "r".into(), signed_payload: false };
+    let gateway = S3Gateway { endpoint, ca: None, keys, region: "r".into(), signed_payload: false };
     let site = BucketSite::new(&gateway, "b", Duration::from_secs(1)).unwrap();
     std::fs::remove_file(folder).unwrap();
     assert!(matches!(BucketSite::new(&gateway, "b", Duration::ZERO), Err(GatewayError::Unreadable { .. })));
@@ -97,6 +98,56 @@ async fn objects_go_over_one_connection() {
         assert_eq!(asked.iter().map(|(_, length, _)| length).sum::<usize>(), 4);
     };
     LocalSet::new().run_until(work).await;
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn questions_and_lists() {
+    let work = async {
+        let list = "<ListBucketResult><IsTruncated>true</IsTruncated><Contents><Key>p.1</Key><Size>4</Size></Contents>\
+                    </ListBucketResult>";
+        let answers = vec![
+            answer("200 OK", ""),
+            Some("HTTP/1.1 200 OK\r\ncontent-length: 4\r\netag: \"e\"\r\n\r\n".into()),
+            answer("404 Not Found", ""),
+            answer("200 OK", list),
+            answer("200 OK", "<html></html>"),
+            answer("404 Not Found", "<Code>NoSuchKey</Code>"),
+            answer("404 Not Found", "<Code>NoSuchBucket</Code>"),
+        ];
+        let (address, asked) = gateway(answers).await;
+        let bucket = Bucket::open(site(&address)).await.unwrap();
+        let seen = SeenObject { length: Some(4), etag: Some("e".into()) };
+        assert_eq!(bucket.head("k".into()).await, Ok(seen));
+        let absent = bucket.head("k".into()).await.unwrap_err();
+        assert!(absent.is_absent && absent.outcome == Outcome::Refused, "{absent:?}");
+        let page = ListedPage { objects: vec![("p.1".into(), 4)], more: true };
+        assert_eq!(bucket.list("p.".into(), "p.0".into(), 7).await, Ok(page));
+        assert!(bucket.list("p.".into(), "p.0".into(), 7).await.unwrap_err().reason.contains("no page"));
+        bucket.remove("k".into()).await.unwrap();
+        let no_bucket = bucket.remove("k".into()).await.unwrap_err();
+        assert!(!no_bucket.is_absent && no_bucket.reason.contains("NoSuchBucket"), "{no_bucket:?}");
+        let asked = asked.lock().unwrap().clone();
+        let lines: Vec<&str> = asked.iter().skip(1).map(|(head, ..)| head.lines().next().unwrap()).collect();
+        let list = "GET /b?list-type=2&max-keys=7&prefix=p.&start-after=p.0 HTTP/1.1";
+        let (head, delete) = ("HEAD /b/k HTTP/1.1", "DELETE /b/k HTTP/1.1");
+        assert_eq!(lines, [head, head, list, list, delete, delete]);
+        assert!(asked.iter().all(|(head, _, connection)| head.contains("authorization: AWS4-") && *connection == 0));
+    };
+    LocalSet::new().run_until(work).await;
+}
+
+/// Authorities that are of no use are told before a load; a gateway with TLS is one of the tests of whole clusters.
+#[test]
+fn authorities_are_in_a_file() {
+    let file = std::env::temp_dir().join(format!("load-s3-ca-{}", std::process::id()));
+    let path = file.display().to_string();
+    let is_refused = || matches!(Secure::new("localhost:1", Some(&path)), Err(SecureError::Authorities { .. }));
+    for wrong in ["", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"] {
+        std::fs::write(&file, wrong).unwrap();
+        assert!(is_refused(), "{wrong}");
+    }
+    std::fs::remove_file(&file).unwrap();
+    assert!(is_refused());
 }
 
 #[tokio::test(flavor = "current_thread")]

@@ -155,6 +155,7 @@ impl Osd {
                 stats,
                 pgs: Vec::new(),
                 options: None,
+                pings: None,
             });
         }
     }

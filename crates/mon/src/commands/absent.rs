@@ -126,6 +126,16 @@ pub(super) const COMMANDS: &[Command] = &[
     Command::new("telemetry show {channels:String,n=N,req=false}", "r", "print what would be reported: nothing", |c| {
         c.value(json!({}))
     }),
+    Command::new("telemetry show-all", "r", "print what would be reported of all: nothing", |c| c.value(json!({}))),
+    Command::new("telemetry show-device", "r", "print what would be reported of devices: nothing", |c| {
+        c.value(json!({}))
+    }),
+    Command::new(
+        "telemetry send {endpoint:Choices,strings=ceph|device,n=N,req=false} {license:String,req=false}",
+        "rw",
+        "report to others now",
+        |_| refuse(Errno::EOPNOTSUPP, "nothing is reported to others, and there is no way to have it reported"),
+    ),
     Command::new("telemetry on {license:String,req=false}", "rw", "report to others", |_| {
         refuse(Errno::EOPNOTSUPP, "nothing is reported to others, and there is no way to have it reported")
     }),

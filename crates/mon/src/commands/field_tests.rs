@@ -8,7 +8,7 @@ use bytes::Bytes;
 use osdmap::{Incremental, TempSet};
 use serde_json::{Value, json};
 use types::{EntityName, OsdId, PgId, Utime};
-use wire::nacre::mon::{PgReport, pg_state};
+use wire::nacre::mon::{PgReport, PingReport, PingTook, pg_state};
 
 /// Checks code and sentence of an answer.
 fn check(cluster: &mut TestCluster, command: Value, code: i32, status: &str) {
@@ -291,6 +291,11 @@ fn what_is_not_here_is_said_as_on_a_ceph_without_it() {
     }
     assert_eq!(parsed(&mut cluster, json!({"prefix": "device ls-lights"})), json!({"fault": [], "ident": []}));
     assert_eq!(parsed(&mut cluster, json!({"prefix": "telemetry status"}))["enabled"], false);
+    for what in ["telemetry show", "telemetry show-all", "telemetry show-device"] {
+        assert_eq!(parsed(&mut cluster, json!({"prefix": what})), json!({}), "{what}");
+    }
+    let sentence = "nothing is reported to others, and there is no way to have it reported";
+    check(&mut cluster, json!({"prefix": "telemetry send"}), -95, sentence);
     for pool in ["a", "b"] {
         let unknown = format!("unrecognized pool '{pool}'");
         check(&mut cluster, json!({"prefix": "osd tier rm", "pool": pool, "tierpool": pool}), -2, &unknown);
@@ -474,4 +479,34 @@ fn groups_for_which_others_stand_in_are_told_alike() {
         cluster.volatile.pgs.insert(pgid, PgStat { report, ..PgStat::default() });
     }
     assert_eq!(told(&mut cluster), [2; 4]);
+}
+
+#[test]
+fn the_time_that_osds_take_to_answer_each_other_is_shown_by_network() {
+    let mut cluster = TestCluster::with_osds();
+    let took = |us| PingTook { average_us: us, least_us: us - 1, most_us: us + 1 };
+    let ping = |osd, is_front, us| PingReport {
+        osd: OsdId(osd),
+        is_front,
+        one: took(us),
+        five: took(us + 10),
+        fifteen: took(us + 20),
+        last_us: 5,
+        answered_at: types::Utime { sec: 1_795_812_800, nsec: 0 },
+    };
+    cluster.volatile.pings.insert(OsdId(1), vec![ping(2, true, 2000), ping(0, false, 300), ping(2, false, 1000)]);
+    let dump = parsed(&mut cluster, json!({"prefix": "pg dump", "dumpcontents": ["osds"]}));
+    let of_osd = |osd: i32| dump["osd_stats"].as_array().unwrap().iter().find(|stat| stat["osd"] == osd).unwrap();
+    assert_eq!(of_osd(0)["network_ping_times"], json!([]));
+    let times = &of_osd(1)["network_ping_times"];
+    let back = json!({
+        "interface": "back",
+        "average": {"1min": 0.3, "5min": 0.31, "15min": 0.32},
+        "min": {"1min": 0.299, "5min": 0.309, "15min": 0.319},
+        "max": {"1min": 0.301, "5min": 0.311, "15min": 0.321},
+        "last": 0.005,
+    });
+    assert_eq!(times[0], json!({"osd": 0, "last update": "Fri Nov 27 20:53:20 2026", "interfaces": [back]}));
+    let networks: Vec<&Value> = times[1]["interfaces"].as_array().unwrap().iter().map(|at| &at["interface"]).collect();
+    assert_eq!((&times[1]["osd"], networks), (&json!(2), vec![&json!("back"), &json!("front")]));
 }

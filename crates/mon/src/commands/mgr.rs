@@ -21,7 +21,7 @@ pub(super) const COMMANDS: &[Command] = &[
                 Some(who) if who != c.state.manager_map().active_name => {
                     super::done(format!("Daemon not found '{who}', already failed?"))
                 }
-                _ => refuse(Errno::EOPNOTSUPP, "there is no manager daemon that could fail: the monitor does its work"),
+                _ => super::done("Currently no active mgr daemon: the monitor that leads does its work"),
             }
         },
     ),

@@ -56,6 +56,7 @@ mod osd_change;
 mod osd_df;
 mod osd_dump;
 mod osd_flags;
+pub(crate) mod osd_network;
 mod osd_new;
 mod osd_query;
 mod osd_status;
@@ -77,7 +78,7 @@ mod services;
 mod spread;
 mod table;
 #[cfg(test)]
-mod test_cluster;
+pub(crate) mod test_cluster;
 #[cfg(test)]
 mod tests;
 mod text_table;
@@ -87,6 +88,7 @@ mod weight_sets;
 
 pub use orders::{Asked, Order};
 pub(crate) use rights::check_tell;
+pub(crate) use table::descriptions_but;
 
 use crate::identity::Party;
 use crate::{MonState, Update, Volatile};

@@ -3,15 +3,19 @@
 use super::command::Command;
 use super::context::{Context, addrs_value, legacy_addr, stamp, with_status};
 use super::{Answer, Outcome, Reply, cluster, refuse};
+use crate::Update;
+use crate::state::{LogEntry, LogPriority, STATE_CHECK_CHANNEL};
 use osdmap::mon_features;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
-use types::{Errno, Utime};
+use types::{EntityName, EntityType, Errno, Utime};
+use wire::basic::AuthName;
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new("sessions", "r", "list who is connected to this monitor", sessions),
     Command::new("mon stat", "r", "print in one line who the monitors are", stat),
     Command::new("mon dump {epoch:Int,range=0,req=false}", "r", "print the monitor map", dump),
+    Command::new("mon scrub", "rw", "have the monitors compare their states; the cluster log tells the outcome", scrub),
     Command::new("mon getmap {epoch:Int,range=0,req=false}", "r", "get the monitor map, encoded", get_map),
     Command::new("mon metadata {id:String,req=false}", "r", "print what monitors say about themselves", metadata),
     Command::new("mon versions", "r", "count the versions that monitors run", |c| {
@@ -360,4 +364,22 @@ fn sessions(c: &Context<'_>) -> Answer {
         })
     };
     c.value(c.request.sessions.iter().map(one).collect())
+}
+
+/// Adds the line that has all monitors compare their states.
+fn scrub(c: &Context<'_>) -> Answer {
+    if c.volatile.compares_states {
+        return refuse(Errno::EBUSY, "the monitors compare their states already: the cluster log tells the outcome");
+    }
+    let own = &c.volatile.name;
+    let line = LogEntry {
+        name: AuthName::new(EntityType::MON, own),
+        rank: EntityName::mon(c.state.monmap.rank(own).unwrap_or(0) as i64),
+        stamp: c.request.now,
+        priority: LogPriority::DEBUG,
+        channel: STATE_CHECK_CHANNEL.to_owned(),
+        message: "the monitors compare their states".to_owned(),
+        ..LogEntry::default()
+    };
+    c.propose(vec![Update::Log(vec![line])], Reply::default())
 }

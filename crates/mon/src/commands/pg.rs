@@ -278,7 +278,7 @@ fn list_text(c: &Context<'_>, pgs: &[&PgStat]) -> String {
             r.omap_keys.to_string(),
             r.log_entries.to_string(),
             pg_state_text(r.state),
-            units::age(c.since(pg.last_change)),
+            units::age(c.since(pg.times.change)),
             r.last_update.to_string(),
             format!("{}:{}", r.epoch.0, r.sequence),
             members(&r.up),
@@ -301,11 +301,11 @@ fn dump_stuck(c: &Context<'_>) -> Answer {
         let state = pg.report.state;
         let since = |well: bool, stamp: types::Utime| !well && c.since(stamp).as_secs() >= threshold;
         kinds.iter().any(|kind| match *kind {
-            "inactive" => since(state & pg_state::ACTIVE != 0, pg.last_active),
-            "unclean" => since(state & pg_state::CLEAN != 0, pg.last_clean),
-            "stale" => since(state & pg_state::STALE == 0, pg.last_unstale),
-            "undersized" => since(state & pg_state::UNDERSIZED == 0, pg.last_fullsized),
-            _ => since(state & pg_state::DEGRADED == 0, pg.last_undegraded),
+            "inactive" => since(state & pg_state::ACTIVE != 0, pg.times.active),
+            "unclean" => since(state & pg_state::CLEAN != 0, pg.times.clean),
+            "stale" => since(state & pg_state::STALE == 0, pg.times.unstale),
+            "undersized" => since(state & pg_state::UNDERSIZED == 0, pg.times.fullsized),
+            _ => since(state & pg_state::DEGRADED == 0, pg.times.undegraded),
         })
     };
     let pgs: Vec<&PgStat> = c.volatile.pgs.values().filter(|pg| is_stuck(pg)).collect();

@@ -2,6 +2,7 @@
 
 use super::command::Command;
 use super::context::{Context, with_status};
+use super::osd_network;
 use super::osd_query::perf_value;
 use super::pg::OMAP_NOTE;
 use super::pg_print::{self, statfs_value, sum_value};
@@ -9,9 +10,9 @@ use super::text_table::TextTable;
 use super::{Answer, Format, units};
 use crate::volatile::{OsdStat, PgStat, PgTotals};
 use serde_json::{Map, Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use types::{OsdId, PoolId};
-use wire::nacre::mon::OsdStats;
+use wire::nacre::mon::{OsdStats, PingReport};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command::new(
@@ -283,6 +284,29 @@ fn osds_value(c: &Context<'_>) -> Value {
     c.volatile.osds.iter().rev().map(one).collect()
 }
 
+/// Returns how long other OSDs took to answer this one, by OSD and network. Times are in milliseconds.
+fn ping_times(c: &Context<'_>, osd: OsdId) -> Value {
+    let on_network = |ping: &PingReport| {
+        json!({
+            "interface": osd_network::interface(ping),
+            "average": osd_network::over_minutes(ping, |took| took.average_us),
+            "min": osd_network::over_minutes(ping, |took| took.least_us),
+            "max": osd_network::over_minutes(ping, |took| took.most_us),
+            "last": osd_network::ms(ping.last_us),
+        })
+    };
+    let mut by_osd: BTreeMap<OsdId, Vec<&PingReport>> = BTreeMap::new();
+    let pings = c.volatile.pings.get(&osd).into_iter().flatten();
+    pings.for_each(|ping| by_osd.entry(ping.osd).or_default().push(ping));
+    let of_osd = |(to, mut pings): (OsdId, Vec<&PingReport>)| {
+        pings.sort_by_key(|ping| ping.is_front);
+        let last = pings.iter().map(|ping| ping.answered_at).max().unwrap_or_default();
+        let interfaces: Vec<Value> = pings.into_iter().map(on_network).collect();
+        json!({"osd": to.0, "last update": units::calendar(last), "interfaces": interfaces})
+    };
+    by_osd.into_iter().map(of_osd).collect()
+}
+
 /// Returns the sum over OSDs.
 pub(super) fn osd_sum(c: &Context<'_>, is_meant: impl Fn(OsdId) -> bool) -> Value {
     let osds = || c.volatile.osds.keys().copied().filter(|osd| is_meant(*osd));
@@ -326,7 +350,7 @@ fn osd_value(c: &Context<'_>, stats: &OsdStats, osds: usize, one: Option<(OsdId,
         "op_queue_age_hist": {"histogram": [], "upper_bound": 1},
         "perf_stat": perf_value(stats.commit_latency_us),
         "alerts": [],
-        "network_ping_times": [],
+        "network_ping_times": osd.map_or(json!([]), |osd| ping_times(c, osd)),
     });
     if let Value::Object(fields) = rest {
         fields.into_iter().for_each(|(key, field)| value[key] = field);

@@ -82,7 +82,7 @@ fn clean_epochs(c: &Context<'_>) -> Value {
     let mut floors: BTreeMap<PoolId, u32> = BTreeMap::new();
     for (pg, stat) in &c.volatile.pgs {
         let floor = floors.entry(pg.pool).or_insert(u32::MAX);
-        *floor = (*floor).min(stat.last_epoch_clean.0);
+        *floor = (*floor).min(stat.times.epoch_clean.0);
     }
     let pools: Vec<Value> = floors.iter().map(|(pool, floor)| json!({"poolid": pool.0, "floor": floor})).collect();
     let osds = c.volatile.osds.iter().map(|(osd, stat)| json!({"id": osd.0, "epoch": stat.epoch.0}));

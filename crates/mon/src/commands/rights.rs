@@ -8,15 +8,15 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use types::Errno;
 
-/// Refuses a command to a monitor in person, one JSON object, to all who may not read, write and execute there.
-/// A capability may name the command and its arguments.
-pub(crate) fn check_tell(who: &Party, line: &str) -> Result<(), Reply> {
+/// Refuses a command to a daemon in person, one JSON object, to all who may not read, write and execute there.
+/// `service`: `mon` or `mgr`. A capability may name the command and its arguments.
+pub(crate) fn check_tell(who: &Party, service: &str, line: &str) -> Result<(), Reply> {
     let command = match serde_json::from_str(line) {
         Ok(Value::Object(command)) => command,
         _ => Map::new(),
     };
     let prefix = command.get("prefix").and_then(Value::as_str).unwrap_or_default();
-    let wanted = MonRequest { service: "mon", command: prefix, arguments: &texts(&command), needs: Access::RWX };
+    let wanted = MonRequest { service, command: prefix, arguments: &texts(&command), needs: Access::RWX };
     if who.allows(&wanted) { Ok(()) } else { refuse(Errno::EACCES, "insufficient caps") }
 }
 

@@ -9,7 +9,7 @@ use super::{
     pg_dump, placement_temp, pool_applications, pool_settings, pools, rbd, report, scrub, services, spread, upmap,
     weight_sets,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
@@ -103,23 +103,25 @@ const FIRST: [&str; 2] = ["pg", "osd"];
 ///
 /// No command carries the flag that would send it to a manager daemon.
 pub(super) fn descriptions() -> String {
-    let mut object = Map::new();
+    let described = descriptions_but(|_| false).into_iter().enumerate();
+    Value::Object(described.map(|(number, entry)| (format!("cmd{number:03}"), entry)).collect()).to_string()
+}
+
+/// Returns the descriptions of all commands but some, which are named by their words.
+pub(crate) fn descriptions_but(is_left_out: impl Fn(&str) -> bool) -> Vec<Value> {
     // Where words fit nothing, `ceph` shows the first commands as the nearest.
-    let mut commands: Vec<_> = all().iter().collect();
+    let mut commands: Vec<_> = all().iter().filter(|(prefix, _)| !is_left_out(prefix)).collect();
     commands.sort_by_key(|(prefix, _)| FIRST.iter().position(|first| module(prefix) == *first).unwrap_or(FIRST.len()));
-    for (number, (prefix, known)) in commands.into_iter().enumerate() {
-        object.insert(
-            format!("cmd{number:03}"),
-            json!({
-                "sig": known.signature.describe(),
-                "help": known.command.help,
-                "module": module(prefix),
-                "perm": known.command.permissions,
-                "flags": if POLLED.contains(&prefix.as_str()) { POLL } else { 0 },
-            }),
-        );
-    }
-    Value::Object(object).to_string()
+    let described = commands.into_iter().map(|(prefix, known)| {
+        json!({
+            "sig": known.signature.describe(),
+            "help": known.command.help,
+            "module": module(prefix),
+            "perm": known.command.permissions,
+            "flags": if POLLED.contains(&prefix.as_str()) { POLL } else { 0 },
+        })
+    });
+    described.collect()
 }
 
 /// Returns the part of the cluster that a command is about, as `ceph` groups commands and as capabilities name it.

@@ -17,7 +17,7 @@ use wire::nacre::quorum::QuorumReport;
 
 pub(super) const NOW: Utime = Utime { sec: 1_795_262_700, nsec: 0 };
 
-pub(super) struct TestCluster {
+pub(crate) struct TestCluster {
     pub state: MonState,
     pub volatile: Volatile,
     /// The one who gives the commands.

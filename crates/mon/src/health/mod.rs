@@ -4,9 +4,11 @@ mod crashes;
 mod mons;
 mod osds;
 mod pgs;
+mod pings;
 mod pools;
 
 pub use pgs::age;
+pub(crate) use pings::slow_us;
 
 use crate::{MonState, Volatile};
 use std::collections::BTreeMap;
@@ -17,6 +19,7 @@ pub fn evaluate(state: &MonState, volatile: &Volatile) -> HealthReport {
     crashes::check(state, volatile, &mut report);
     mons::check(state, volatile, &mut report);
     osds::check(state, volatile, &mut report);
+    pings::check(state, volatile, &mut report);
     pools::check(state, volatile, &mut report);
     pgs::check(state, volatile, &mut report);
     let mutes = state.health_mutes.iter();

@@ -21,11 +21,11 @@ struct Watched {
 }
 
 const UNAVAILABLE: [Watched; 5] = [
-    Watched { name: "inactive", is: |state| state & pg_state::ACTIVE == 0, last_fine: Some(|pg| pg.last_active) },
+    Watched { name: "inactive", is: |state| state & pg_state::ACTIVE == 0, last_fine: Some(|pg| pg.times.active) },
     Watched { name: "down", is: |state| state & pg_state::DOWN != 0, last_fine: None },
     Watched { name: "incomplete", is: |state| state & pg_state::INCOMPLETE != 0, last_fine: None },
-    Watched { name: "peering", is: |state| state & pg_state::PEERING != 0, last_fine: Some(|pg| pg.last_peered) },
-    Watched { name: "stale", is: |state| state & pg_state::STALE != 0, last_fine: Some(|pg| pg.last_unstale) },
+    Watched { name: "peering", is: |state| state & pg_state::PEERING != 0, last_fine: Some(|pg| pg.times.peered) },
+    Watched { name: "stale", is: |state| state & pg_state::STALE != 0, last_fine: Some(|pg| pg.times.unstale) },
 ];
 
 const DEGRADED: [Watched; 2] = [
@@ -33,7 +33,7 @@ const DEGRADED: [Watched; 2] = [
     Watched {
         name: "undersized",
         is: |state| state & pg_state::UNDERSIZED != 0,
-        last_fine: Some(|pg| pg.last_fullsized),
+        last_fine: Some(|pg| pg.times.fullsized),
     },
 ];
 

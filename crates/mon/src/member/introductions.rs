@@ -28,6 +28,7 @@ impl Member {
             wall: now.wall,
             quorum,
             options: self.monitor.option_report(),
+            state_sum: self.monitor.state_sum(),
         };
         let envelope = hello.seal(0, Target::PACIFIC);
         out.extend(sessions.iter().map(|session| Action::Send { session: *session, envelope: envelope.clone() }));
@@ -51,6 +52,9 @@ impl Member {
                 self.monitor.told_quorum(report);
             }
             self.monitor.told_options(&hello.name, hello.options);
+            if let Some(sum) = hello.state_sum {
+                self.monitor.told_state_sum(&hello.name, sum);
+            }
             if self.monitor.leads() {
                 self.monitor.told_metadata(&hello.name, hello.metadata);
                 if hello.founder == 0 {

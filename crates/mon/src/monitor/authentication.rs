@@ -429,18 +429,23 @@ impl Monitor {
     }
 
     /// Ends sessions at the manager's address that began by tickets whose secrets are retired, or were replaced, a few
-    /// at a time. Clients that have their keys have got other tickets meanwhile, and come again.
+    /// at a time. Clients that have their keys have got other tickets meanwhile, and come again. They repeat what was
+    /// not answered. So such a session is heard no more for a second, and until what it has asked for is done and
+    /// answered: nothing is done twice.
     pub(super) fn end_sessions_by_old_tickets(&mut self, out: &mut Vec<MonitorAction>) {
+        let heard_out = self.sessions.iter().filter(|(_, known)| known.is_ending);
+        let heard_out = heard_out.map(|(session, _)| *session).filter(|it| !self.proposals.is_changing_for(*it));
+        let heard_out: Vec<SessionId> = heard_out.collect();
+        self.end_sessions(heard_out, "its ticket has ended", out);
         let secrets = self.state.service_secrets.get(&EntityType::MGR);
         let oldest = secrets.map_or(0, |secrets| secrets.range().0);
         let is_ended = |known: &Session| {
-            let accepted = known.identity.accepted.as_ref().filter(|_| known.is_at_manager);
+            let accepted = known.identity.accepted.as_ref().filter(|_| known.is_at_manager && !known.is_ending);
             accepted.is_some_and(|accepted| accepted.is_by_secret_before(oldest))
         };
-        let ended = self.sessions.iter().filter(|(_, known)| is_ended(known));
-        let mut ended: Vec<SessionId> = ended.map(|(session, _)| *session).collect();
-        ended.truncate(ended_at_once(ended.len()));
-        self.end_sessions(ended, "its ticket has ended", out);
+        let mut ended: Vec<&mut Session> = self.sessions.values_mut().filter(|known| is_ended(known)).collect();
+        let count = ended_at_once(ended.len());
+        ended.iter_mut().take(count).for_each(|known| known.is_ending = true);
     }
 
     fn end_sessions(&mut self, ended: Vec<SessionId>, why: &str, out: &mut Vec<MonitorAction>) {
@@ -579,15 +584,15 @@ impl Monitor {
         }
     }
 
-    /// Gives one who has come again new tickets for services whose secrets were all made since it was here: of the
+    /// Gives one who has come again new tickets for services whose secrets were all replaced since it was here: of the
     /// tickets that it has it asks for others only when they grow old.
     pub(super) fn give_to_returned(&mut self, now: Now, session: SessionId, out: &mut Vec<MonitorAction>) {
         let known = self.sessions.get(&session);
         let Some(accepted) = known.and_then(|known| known.identity.accepted.as_ref()) else { return };
         let are_newer = |service: &EntityType| {
-            let since = self.state.service_secrets.get(service).and_then(RotatingSecrets::since);
+            let replaced = self.state.service_secrets.get(service).and_then(RotatingSecrets::replaced_at);
             // Two monitors' clocks made the ticket and the secrets.
-            since.is_some_and(|since| accepted.came_before(later(since, TOLERANCE)))
+            replaced.is_some_and(|replaced| accepted.came_before(later(replaced, TOLERANCE)))
         };
         let services: Vec<EntityType> = DAEMONS.into_iter().filter(are_newer).collect();
         if !services.is_empty() {

@@ -17,7 +17,7 @@ use wire::{DecodeError, Envelope, Message};
 
 impl Monitor {
     pub(super) fn message(&mut self, now: Now, session: SessionId, envelope: &Envelope, out: &mut Vec<MonitorAction>) {
-        if !self.sessions.contains_key(&session) {
+        if self.sessions.get(&session).is_none_or(|known| known.is_ending) {
             return;
         }
         if let Err(e) = self.dispatch(now, session, envelope, out) {
@@ -210,7 +210,14 @@ impl Monitor {
                 let reply = self.told(now, from, &request.who, line);
                 self.answer(PendingAnswer::Command(request, reply), out);
             }
-            None => self.command(now, request, out),
+            None => {
+                let line = request.cmd.first().map(String::as_str).unwrap_or_default();
+                let in_person = (answer == AnswerKind::Daemon).then(|| self.told_as_manager(&request.who, line));
+                match in_person.flatten() {
+                    Some(reply) => self.answer(PendingAnswer::Command(request, reply), out),
+                    None => self.command(now, request, out),
+                }
+            }
         }
     }
 

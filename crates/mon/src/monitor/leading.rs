@@ -56,6 +56,7 @@ impl Monitor {
         if !std::mem::take(&mut self.leads) {
             return;
         }
+        self.stop_comparing();
         let dropped = std::mem::take(&mut self.proposals);
         let changes = std::mem::take(&mut self.osd_changes);
         self.osd_changes = OsdChanges::after(changes);
@@ -95,6 +96,7 @@ impl Monitor {
             self.judge_anew(out);
         }
         self.give_anew(now, secrets, out);
+        self.check_state(now, batch);
     }
 
     /// Publishes the state after its last batch was applied.
@@ -144,7 +146,8 @@ impl Monitor {
         let said = served.into_iter().filter_map(|(osd, pgs)| {
             let stat = self.volatile.osds.get(&osd)?;
             let options = self.volatile.options.get(&osd.to_string()).cloned();
-            Some(OsdBeacon { osd, epoch: stat.epoch, stats: stat.stats, pgs, options })
+            // The time that others took to answer is told anew within a minute, and is much for many OSDs.
+            Some(OsdBeacon { osd, epoch: stat.epoch, stats: stat.stats, pgs, options, pings: None })
         });
         said.collect()
     }

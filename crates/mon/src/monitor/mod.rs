@@ -11,6 +11,7 @@
 //! * `pg_numbers.rs`, `pg_merges.rs`, `shard_orders.rs`: pools get more placement groups, or fewer.
 //! * `leading.rs`: to lead and to follow, where there are several monitors.
 //! * `publish.rs`: subscriptions.
+//! * `state_check.rs`: monitors compare their states.
 //! * `statistics.rs`: sums of OSDs' reports. `health_watch.rs`: alarms that come and go.
 
 mod admission;
@@ -25,6 +26,7 @@ mod late;
 mod leading;
 mod liveness;
 mod manager_clients;
+mod manager_commands;
 mod newcomers;
 mod osd_changes;
 mod osd_messages;
@@ -37,6 +39,7 @@ mod session;
 mod shard_orders;
 mod shared_keys;
 mod snap_purge;
+mod state_check;
 mod statistics;
 mod subscriptions;
 #[cfg(test)]
@@ -62,6 +65,7 @@ use proposals::Proposals;
 pub use proposals::SNAPSHOT_EVERY;
 use session::Session;
 use shard_orders::ShardOrders;
+use state_check::StateCheck;
 use statistics::Covered;
 pub(crate) use statistics::undecided;
 use std::collections::{BTreeMap, BTreeSet};
@@ -166,6 +170,7 @@ pub struct Monitor {
     pg_merges: PgMerges,
     shard_orders: ShardOrders,
     liveness: Liveness,
+    state_check: StateCheck,
     members: Members,
     /// Facts that `ceph mon metadata` shows of this monitor.
     metadata: BTreeMap<String, String>,
@@ -206,6 +211,7 @@ impl Monitor {
             pg_merges: PgMerges::default(),
             shard_orders: ShardOrders::default(),
             liveness: Liveness::default(),
+            state_check: StateCheck::default(),
             members: Members::default(),
             metadata: BTreeMap::new(),
             leads: false,

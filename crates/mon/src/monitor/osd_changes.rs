@@ -115,6 +115,7 @@ impl Monitor {
     pub(super) fn tick(&mut self, now: Now) {
         self.update_rates(super::TICK.as_secs_f64());
         self.watch_health(now);
+        self.judge_states(now);
         self.volatile.services.expire(now.wall);
         if self.leads {
             self.osd_changes.look(now.since_start);

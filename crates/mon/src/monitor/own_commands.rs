@@ -69,17 +69,15 @@ impl Monitor {
 
     /// Answers a command to this monitor in person, one JSON object, as far as `who` has the right to it.
     pub fn told(&mut self, now: Now, from: EntityName, who: &Party, line: &str) -> Reply {
-        if let Err(refusal) = commands::check_tell(who, line) {
+        if let Err(refusal) = commands::check_tell(who, "mon", line) {
             return refusal;
         }
         let told = match table().read(line) {
             Ok(told) => told,
             Err(refusal) => return Reply::error(Errno::EINVAL, refusal.to_string()),
         };
-        self.learn_options();
-        if let Some(reply) = everywhere::answer(&told, &mut self.own_commands.settings) {
-            self.state.overrides = self.own_commands.settings.overrides();
-            return reply.into();
+        if let Some(reply) = self.told_everywhere(&told) {
+            return reply;
         }
         match told.prefix.as_str() {
             "mon_status" | "quorum_status" | "sessions" | "version" => self.told_in_person(now, (from, who), line),
@@ -103,6 +101,14 @@ impl Monitor {
             "add_bootstrap_peer_hint" | "add_bootstrap_peer_hintv" => self.peer_hint(&told),
             _ => self.count(&told),
         }
+    }
+
+    /// Answers a command that every daemon answers alike; `None`: it is another one.
+    pub(super) fn told_everywhere(&mut self, told: &Told) -> Option<Reply> {
+        self.learn_options();
+        let reply = everywhere::answer(told, &mut self.own_commands.settings)?;
+        self.state.overrides = self.own_commands.settings.overrides();
+        Some(reply.into())
     }
 
     /// Filter of the log that this monitor's options ask for ([`control::logs`]).
@@ -180,7 +186,7 @@ impl Monitor {
         }
     }
 
-    fn count(&mut self, told: &Told) -> Reply {
+    pub(super) fn count(&mut self, told: &Told) -> Reply {
         let sections = self.sections();
         match self.own_commands.counters.answer(told, || sections) {
             Some(value) => told.value(&value).into(),

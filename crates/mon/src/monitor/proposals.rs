@@ -12,7 +12,7 @@ use crate::bounds::{
 use crate::commands::{self, Asked, Order, Outcome, Reply};
 use crate::identity::{Party, Standing};
 use crate::pools::{self, PoolOpOutcome};
-use crate::state::{LogEntry, LogPriority};
+use crate::state::{LogEntry, LogPriority, STATE_CHECK_CHANNEL};
 use crate::update::{Batch, Update};
 use auth::Granted;
 use bytes::Bytes;
@@ -143,7 +143,7 @@ struct InFlight {
 
 impl Proposals {
     /// Returns true if a request of this session waits or is on its way to the log.
-    fn is_changing_for(&self, session: SessionId) -> bool {
+    pub fn is_changing_for(&self, session: SessionId) -> bool {
         let waits = |request: &PendingRequest| match request {
             PendingRequest::Command(request) => request.session == session,
             PendingRequest::PoolOp { session: of, .. } => *of == session,
@@ -285,6 +285,9 @@ impl Proposals {
         for entry in &mut entries {
             cut(&mut entry.message, LOG_LINE_BYTES_MAX);
             cut(&mut entry.channel, NAME_BYTES_MAX);
+            if entry.channel == STATE_CHECK_CHANNEL {
+                entry.channel = "cluster".to_owned();
+            }
             cut(&mut entry.name.id, NAME_BYTES_MAX);
             entry.addrs.0.truncate(ADDRS_MAX);
             entry.addrs.0.shrink_to_fit();

@@ -16,6 +16,8 @@ pub(super) struct Session {
     pub subscriptions: Subscriptions,
     /// True if it came to the manager's address: its messages are for a manager, and are answered as by one.
     pub is_at_manager: bool,
+    /// True if the session ends once what it has asked for is answered. What it asks for from now on is not done.
+    pub is_ending: bool,
     /// The peer's name for its machine, from its subscriptions.
     pub host: String,
     /// A hash of the configuration that it was last sent, in place of a copy for each session. Two configurations have
@@ -37,6 +39,7 @@ impl Session {
             peer,
             subscriptions: Subscriptions::default(),
             is_at_manager: false,
+            is_ending: false,
             host: String::new(),
             config_sent: None,
             store: None,

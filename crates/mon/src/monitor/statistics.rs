@@ -5,6 +5,7 @@ use crate::state::LogPriority;
 use crate::volatile::{IoCounts, IoRates, OsdStat, PgStat};
 use std::collections::{BTreeMap, BTreeSet};
 use types::{OsdId, PgId, PoolId};
+use wire::nacre::PgTimes;
 use wire::nacre::mon::{OsdBeacon, PgReport, PgScrubReport, pg_state};
 
 /// Time over which rates are averages, about.
@@ -54,12 +55,6 @@ fn scrub_news(before: &PgReport, report: &PgReport) -> Vec<(LogPriority, String)
     if new.undecided > 0 && new.light_at != old.light_at {
         lines.push((LogPriority::ERROR, format!("{pgid} {what}: {}", undecided(report))));
     }
-    if new.large_omaps > 0 && new.deep_at != old.deep_at {
-        let primary = report.acting.iter().copied().find(|osd| osd.is_some()).unwrap_or(OsdId::NONE);
-        let count = new.large_omaps;
-        let found = format!("Large omap object found. PG: {pgid} Objects: {count}, named in the log of {primary}");
-        lines.push((LogPriority::WARN, found));
-    }
     lines
 }
 
@@ -71,6 +66,9 @@ impl Monitor {
         if let Some(options) = beacon.options {
             self.volatile.options_told(beacon.osd.to_string(), options);
         }
+        if let Some(pings) = beacon.pings {
+            self.volatile.pings_told(beacon.osd, pings);
+        }
         let mut found = Vec::new();
         for report in beacon.pgs {
             let Some(known) = self.volatile.pgs.get_mut(&report.pgid) else { continue };
@@ -81,7 +79,7 @@ impl Monitor {
             let counts = IoCounts::between(&known.report, &report);
             let pool = report.pgid.pool;
             // Findings from before this monitor knew of the group were logged by others.
-            let news = if known.last_fresh.is_zero() { Vec::new() } else { scrub_news(&known.report, &report) };
+            let news = if known.times.fresh.is_zero() { Vec::new() } else { scrub_news(&known.report, &report) };
             if known.update(report, now.wall) {
                 found.extend(news);
                 self.volatile.io.entry(pool).or_default().add(&counts);
@@ -119,6 +117,7 @@ impl Monitor {
         let has_data = !map.pools.is_empty();
         self.volatile.progress.follow_map(placed_on, has_data, map.modified, self.volatile.now);
         self.volatile.osds.retain(|osd, _| map.exists(*osd));
+        self.volatile.pings.retain(|osd, _| map.exists(*osd));
         self.volatile.options.retain(|daemon, _| match daemon.strip_prefix("osd.") {
             Some(number) => number.parse().is_ok_and(|osd| map.exists(OsdId(osd))),
             None => true,
@@ -140,8 +139,7 @@ impl Monitor {
                 self.volatile.pgs.entry(pgid).or_insert_with(|| PgStat {
                     report: PgReport { pgid, ..PgReport::default() },
                     first_known: self.volatile.now,
-                    last_change: self.volatile.now,
-                    ..PgStat::default()
+                    times: PgTimes { change: self.volatile.now, ..PgTimes::default() },
                 });
             }
         }

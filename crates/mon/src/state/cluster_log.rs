@@ -4,6 +4,10 @@ use std::collections::VecDeque;
 use wire::messages::LogEntry;
 use wire::{Decode, DecodeError, Encode, Reader, Writer};
 
+/// Channel of the lines that have all monitors compare their states. A leader lets no client
+/// and no OSD write to it; one of earlier software does.
+pub const STATE_CHECK_CHANNEL: &str = "mon-scrub";
+
 /// Number of lines that are kept.
 pub const LOG_ENTRIES_MAX: usize = 1000;
 

@@ -13,7 +13,7 @@ mod snapshot;
 mod tickets;
 
 pub use budget::OverBudget;
-pub use cluster_log::{ClusterLog, LOG_ENTRIES_MAX};
+pub use cluster_log::{ClusterLog, LOG_ENTRIES_MAX, STATE_CHECK_CHANNEL};
 pub use config_db::{ConfigChange, ConfigDb, ConfigSubject, ConfigVersion};
 pub(crate) use entities::{ALLOWED_CIPHERS, KnownEntities, PREFERRED_CIPHER, SERVICE_CIPHER};
 pub use entities::{AuthEntry, MONITORS};

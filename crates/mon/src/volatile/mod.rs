@@ -20,7 +20,7 @@ pub use wire::nacre::{pg_state_bit, pg_state_text};
 use std::collections::BTreeMap;
 use types::{Epoch, OsdId, PgId, PoolId, Utime};
 use wire::EntityAddrVec;
-use wire::nacre::mon::{OptionReport, OsdStats, PgReport, pg_state};
+use wire::nacre::mon::{OptionReport, OsdStats, PgReport, PingReport, pg_state};
 
 /// An OSD's last report on itself.
 #[derive(Clone, PartialEq, Debug)]
@@ -44,6 +44,9 @@ const OBJECT_COST_BYTES: u64 = 16 << 10;
 
 /// Most options in one daemon's report, and most values.
 const OPTIONS_MAX: usize = 10_000;
+
+/// Most times of answers that one OSD tells: those of two networks of some hundred neighbours.
+const PINGS_MAX: usize = 1000;
 
 /// Sums over the placement groups of a pool, or of all.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -100,6 +103,10 @@ pub struct Volatile {
     pub osds: BTreeMap<OsdId, OsdStat>,
     /// Options of daemons that have values of their own, by the daemons' names (`osd.3`), as they told.
     pub options: BTreeMap<String, Vec<OptionReport>>,
+    /// The monitors compare their states, and the outcome is not known yet.
+    pub compares_states: bool,
+    /// The time that other OSDs took to answer each.
+    pub pings: BTreeMap<OsdId, Vec<PingReport>>,
     /// Rates of client I/O by pool.
     pub rates: BTreeMap<PoolId, IoRates>,
     /// Rates of client I/O by OSD, of the groups that it leads.
@@ -124,6 +131,13 @@ impl Volatile {
         let values: usize = options.iter().map(|option| option.values.len()).sum();
         if bytes <= control::REPORT_BYTES_MAX && options.len() <= OPTIONS_MAX && values <= OPTIONS_MAX {
             self.options.insert(daemon, options);
+        }
+    }
+
+    /// Takes over the time that other OSDs took to answer one. A report that is too large is dropped.
+    pub(crate) fn pings_told(&mut self, osd: OsdId, pings: Vec<PingReport>) {
+        if pings.len() <= PINGS_MAX {
+            self.pings.insert(osd, pings);
         }
     }
 

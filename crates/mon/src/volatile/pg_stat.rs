@@ -1,8 +1,9 @@
 //! The monitor's view of one placement group.
 
 use osdmap::OsdMap;
-use types::{Epoch, OsdId, Utime};
+use types::{OsdId, Utime};
 use wire::basic::{NO_SHARD, PgShard};
+use wire::nacre::PgTimes;
 use wire::nacre::mon::{PgReport, pg_state};
 
 /// The last report of a group's primary, and the times of the group's states.
@@ -12,22 +13,7 @@ pub struct PgStat {
     pub report: PgReport,
     /// Time at which this monitor first heard of the group.
     pub first_known: Utime,
-    /// Time at which the report came.
-    pub last_fresh: Utime,
-    /// Time at which the state last changed.
-    pub last_change: Utime,
-    /// Times at which the group was last active, peered (or active), clean, as far as is known: while it still is, the
-    /// last report's time.
-    pub last_active: Utime,
-    pub last_peered: Utime,
-    pub last_clean: Utime,
-    pub last_became_active: Utime,
-    pub last_became_peered: Utime,
-    pub last_unstale: Utime,
-    pub last_undegraded: Utime,
-    pub last_fullsized: Utime,
-    /// Map epoch in which it was last seen clean.
-    pub last_epoch_clean: Epoch,
+    pub times: PgTimes,
 }
 
 impl PgStat {
@@ -61,23 +47,7 @@ impl PgStat {
         if (report.epoch, report.sequence) < (self.report.epoch, self.report.sequence) {
             return false;
         }
-        let (old, new) = (self.report.state, report.state);
-        let serving = |state: u64| state & (pg_state::ACTIVE | pg_state::PEERED) != 0;
-        if old != new {
-            self.last_change = now;
-        }
-        if new & pg_state::ACTIVE != 0 && old & pg_state::ACTIVE == 0 {
-            self.last_became_active = now;
-        }
-        if serving(new) && !serving(old) {
-            self.last_became_peered = now;
-        }
-        if new & pg_state::CLEAN != 0 {
-            self.last_epoch_clean = report.epoch;
-        }
-        self.was_fine_until(now);
-        self.note_fine(new, now);
-        self.last_fresh = now;
+        self.times.reported(self.report.state, report.state, report.epoch, now);
         self.report = report;
         true
     }
@@ -85,33 +55,8 @@ impl PgStat {
     /// Marks a group that has no reporter any more: its primary is gone.
     pub fn mark_stale(&mut self, now: Utime) {
         if self.report.state & pg_state::STALE == 0 {
-            self.was_fine_until(now);
+            self.times.went_stale(self.report.state, now);
             self.report.state |= pg_state::STALE;
-            self.last_change = now;
-        }
-    }
-
-    /// Extends fine states to `now`: a primary reports when something changes, so a state of its last report lasted
-    /// until now.
-    fn was_fine_until(&mut self, now: Utime) {
-        if !self.last_fresh.is_zero() && self.report.state & pg_state::STALE == 0 {
-            self.note_fine(self.report.state, now);
-        }
-    }
-
-    fn note_fine(&mut self, state: u64, now: Utime) {
-        let has = |bits: u64| state & bits != 0;
-        for (is_fine, last) in [
-            (has(pg_state::ACTIVE), &mut self.last_active),
-            (has(pg_state::ACTIVE | pg_state::PEERED), &mut self.last_peered),
-            (has(pg_state::CLEAN), &mut self.last_clean),
-            (!has(pg_state::DEGRADED), &mut self.last_undegraded),
-            (!has(pg_state::UNDERSIZED), &mut self.last_fullsized),
-            (!has(pg_state::STALE), &mut self.last_unstale),
-        ] {
-            if is_fine {
-                *last = now;
-            }
         }
     }
 }

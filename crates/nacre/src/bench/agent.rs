@@ -2,7 +2,8 @@
 
 use crate::cli::bench::BenchAgent;
 use anyhow::{Context, Result, bail};
-use load::agents::server::{AgentOptions, serve};
+use load::agents::options::AgentOptions;
+use load::agents::server::serve;
 use std::path::Path;
 use tokio::sync::watch;
 
@@ -17,6 +18,8 @@ pub fn run(options: BenchAgent) -> Result<u8> {
         token,
         watch_only: options.watch_only,
         configurations: options.conf,
+        s3_keys: options.s3_keys,
+        s3_ca: options.s3_ca,
         program: super::PROGRAM.to_owned(),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

@@ -51,8 +51,8 @@ pub fn read(path: &Path) -> Result<PlanFile> {
     for cluster in &mut plan.clusters {
         let found = std::path::absolute(folder.join(&cluster.configuration))?;
         cluster.configuration = found.display().to_string();
-        if let Some(keys) = cluster.s3.as_mut().and_then(|gateway| gateway.keys.as_mut()) {
-            *keys = std::path::absolute(folder.join(&keys))?.display().to_string();
+        for file in cluster.s3.iter_mut().flat_map(|gateway| [&mut gateway.keys, &mut gateway.ca]).flatten() {
+            *file = std::path::absolute(folder.join(&file))?.display().to_string();
         }
     }
     Ok(PlanFile::Plan(Box::new(plan)))

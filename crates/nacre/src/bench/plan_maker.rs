@@ -90,7 +90,7 @@ fn set_gateways(plan: &mut Plan, flags: &Gateways) -> Result<()> {
         if let Some(endpoint) = of(&flags.s3) {
             let endpoint = endpoint.trim_end_matches('/').to_owned();
             let region = default_region();
-            cluster.s3 = Some(S3Gateway { endpoint, keys: None, region, signed_payload: false });
+            cluster.s3 = Some(S3Gateway { endpoint, ca: None, keys: None, region, signed_payload: false });
         }
         let keys = of(&flags.s3_keys);
         match &mut cluster.s3 {
@@ -98,10 +98,16 @@ fn set_gateways(plan: &mut Plan, flags: &Gateways) -> Result<()> {
                 let keys = keys.map(std::path::absolute).transpose()?;
                 gateway.keys = keys.map(|path| path.display().to_string()).or(gateway.keys.take());
                 gateway.signed_payload |= flags.s3_signed_payload;
+                if let Some(path) = flags.s3_ca.as_ref().filter(|_| gateway.is_secure()) {
+                    gateway.ca = Some(std::path::absolute(path)?.display().to_string());
+                }
             }
             None if keys.is_some() => bail!("cluster {} has keys but no gateway: give --s3", cluster.name),
             None => {}
         }
+    }
+    if flags.s3_ca.is_some() && !plan.clusters.iter().any(|one| one.s3.as_ref().is_some_and(S3Gateway::is_secure)) {
+        bail!("--s3-ca is for gateways with https://, of which there is none");
     }
     Ok(())
 }
@@ -244,6 +250,7 @@ fn from_flags(
         instances,
         load,
         prefill: None,
+        list_keys: flags.list_keys,
     };
     group.objects = flags.objects.unwrap_or_else(|| {
         let heaviest = match (group.load, depth_max) {

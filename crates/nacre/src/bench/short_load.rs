@@ -19,26 +19,21 @@ const SMALL_BYTES: u64 = 4 << 10;
 const OBJECTS: u64 = 32;
 const WARM_UP_SECONDS: f64 = 1.0;
 
+const NOTHING: Operations = Operations {
+    sequential_write: 0,
+    random_write: 0,
+    sequential_read: 0,
+    random_read: 0,
+    head: 0,
+    delete: 0,
+    list: 0,
+};
+
 /// Loads of the report: name, operations, bytes of one, operations in flight.
 const LOADS: [(&str, Operations, u64, u32); 3] = [
-    (
-        "write-4m",
-        Operations { sequential_write: 100, random_write: 0, sequential_read: 0, random_read: 0 },
-        OBJECT_BYTES,
-        8,
-    ),
-    (
-        "write-4k",
-        Operations { sequential_write: 0, random_write: 100, sequential_read: 0, random_read: 0 },
-        SMALL_BYTES,
-        32,
-    ),
-    (
-        "read-4k",
-        Operations { sequential_write: 0, random_write: 0, sequential_read: 0, random_read: 100 },
-        SMALL_BYTES,
-        32,
-    ),
+    ("write-4m", Operations { sequential_write: 100, ..NOTHING }, OBJECT_BYTES, 8),
+    ("write-4k", Operations { random_write: 100, ..NOTHING }, SMALL_BYTES, 32),
+    ("read-4k", Operations { random_read: 100, ..NOTHING }, SMALL_BYTES, 32),
 ];
 
 /// Measures each load for `seconds` on the cluster of `configuration`, in a pool of `copies` that is made and removed.
@@ -86,6 +81,7 @@ fn plan(cluster: bench::plan::Cluster, copies: u32, seconds: f64) -> Plan {
             instances: 1,
             load: Load::Closed { queue_depth },
             prefill: Some(io_bytes < OBJECT_BYTES),
+            list_keys: None,
         }],
         warm_up_s: WARM_UP_SECONDS,
         stop: Stop::DurationS(seconds),

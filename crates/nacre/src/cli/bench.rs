@@ -153,8 +153,8 @@ pub struct LimitFlags {
 #[group(id = "Load", multiple = true)]
 #[command(next_help_heading = "Load")]
 pub struct Load {
-    /// Kind of operations: write, randwrite, read, randread, or a mix such as randread=70,randwrite=30. [default:
-    /// write]
+    /// Kind of operations: write, randwrite, read, randread, with nacre-s3 also head, delete and list, or a mix such as
+    /// randread=70,randwrite=30. [default: write]
     #[arg(long, value_name = "MODE", value_parser = parse_mode)]
     pub mode: Option<Mode>,
     /// Size of an object, 4KiB to 64MiB. [default: 4MiB]
@@ -163,6 +163,9 @@ pub struct Load {
     /// Size of one operation. [default: the whole object]
     #[arg(long, value_name = "SIZE")]
     pub io_size: Option<ByteSize>,
+    /// Most keys of a page, of lists by nacre-s3. [default: 1000]
+    #[arg(long, value_name = "N")]
+    pub list_keys: Option<u32>,
     /// Number of objects. [default: 1 GiB of them, 16 to 4096]
     #[arg(long, value_name = "N")]
     pub objects: Option<u64>,
@@ -298,6 +301,13 @@ pub struct BenchAgent {
     /// neither where the coordinator has it nor at /etc/ceph/ceph.conf. May be given several times.
     #[arg(long, value_name = "FILE")]
     pub conf: Vec<PathBuf>,
+    /// File with the agent's keys for S3 gateways, in the form of AWS's credentials. [default: AWS_ACCESS_KEY_ID and
+    /// AWS_SECRET_ACCESS_KEY of the environment]
+    #[arg(long, value_name = "FILE")]
+    pub s3_keys: Option<PathBuf>,
+    /// File in PEM with the authorities whose certificates count for S3 gateways. [default: the system's]
+    #[arg(long, value_name = "FILE")]
+    pub s3_ca: Option<PathBuf>,
 }
 
 #[derive(Args, Debug)]
@@ -431,13 +441,17 @@ pub struct ClusterAt {
 /// S3 gateways, for workloads of nacre-s3.
 #[derive(Args, Debug, Default)]
 pub struct Gateways {
-    /// The S3 gateway of a cluster, http://HOST:PORT. Goes before the plan's. Without a name, of all clusters.
+    /// The S3 gateway of a cluster, http://HOST:PORT or https://HOST:PORT. Goes before the plan's. Without a name, of
+    /// all clusters.
     #[arg(long, value_name = "[NAME=]ENDPOINT", value_parser = parse_named)]
     pub s3: Vec<Named>,
     /// File with the keys for a gateway, in the form of AWS's credentials. [default: AWS_ACCESS_KEY_ID and
     /// AWS_SECRET_ACCESS_KEY of the environment]
     #[arg(long, value_name = "[NAME=]FILE", value_parser = parse_named)]
     pub s3_keys: Vec<Named>,
+    /// File in PEM with the authorities whose certificates count for gateways with https. [default: the system's]
+    #[arg(long, value_name = "FILE")]
+    pub s3_ca: Option<PathBuf>,
     /// Requests sign the bytes of objects, too.
     #[arg(long)]
     pub s3_signed_payload: bool,
@@ -499,7 +513,10 @@ fn parse_mode(text: &str) -> Result<Mode, String> {
             "randwrite" => &mut operations.random_write,
             "read" => &mut operations.sequential_read,
             "randread" => &mut operations.random_read,
-            _ => return Err(format!("'{word}' is none of write, randwrite, read, randread")),
+            "head" => &mut operations.head,
+            "delete" => &mut operations.delete,
+            "list" => &mut operations.list,
+            _ => return Err(format!("'{word}' is none of write, randwrite, read, randread, head, delete, list")),
         };
         if *slot != 0 {
             return Err(format!("'{word}' is there twice"));
@@ -525,14 +542,13 @@ mod tests {
 
     #[test]
     fn modes() {
-        let check = |text: &str, parts: [u32; 4]| {
-            let Operations { sequential_write, random_write, sequential_read, random_read } =
-                parse_mode(text).unwrap().operations;
-            assert_eq!([sequential_write, random_write, sequential_read, random_read], parts, "{text}");
+        let check = |text: &str, parts: [u32; 7]| {
+            assert_eq!(parse_mode(text).unwrap().operations.by_name().map(|(_, percent)| percent), parts, "{text}");
         };
-        check("write", [100, 0, 0, 0]);
-        check("randread=70,randwrite=30", [0, 30, 0, 70]);
-        check("read=50%,write=50%", [50, 0, 50, 0]);
+        check("write", [100, 0, 0, 0, 0, 0, 0]);
+        check("randread=70,randwrite=30", [0, 30, 0, 70, 0, 0, 0]);
+        check("read=50%,write=50%", [50, 0, 50, 0, 0, 0, 0]);
+        check("head=60,delete=30,list=10", [0, 0, 0, 0, 60, 30, 10]);
         for (text, words) in [
             ("reads", "none of"),
             ("read=x", "percentage"),

@@ -7,7 +7,7 @@ use pg::log::{LogEntry, LogKind, log_key};
 use pg::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use std::collections::BTreeMap;
 use store::{IoDone, IoRequest, SimDevice, Step, Store, StoreConfig, Transaction};
-use types::{EVersion, Epoch, Fsid, ObjectId, OsdId, PgId, PoolId, ReqId, Utime};
+use types::{EVersion, Epoch, Fsid, ObjectId, OsdId, PgId, PoolId};
 use wire::{Encode, Rope, Target};
 
 /// A simulated device. A simple rule chooses which request completes next, so that not all complete in order.
@@ -115,20 +115,7 @@ impl Group {
     /// One update: the steps on the object, the log entry, the group's information.
     pub fn update(&mut self, object: &ObjectId, kind: LogKind, mut steps: Vec<Step>) -> Transaction {
         let version = EVersion { epoch: Epoch(7), version: self.log.len() as u64 + 1 };
-        let entry = LogEntry {
-            version,
-            kind,
-            object: object.clone(),
-            prior_version: EVersion::default(),
-            reqid: ReqId::default(),
-            user_version: version.version,
-            mtime: Utime::default(),
-            result: 0,
-            op_results: Vec::new(),
-            undo: Default::default(),
-            skipped: Default::default(),
-            voids: EVersion::ZERO,
-        };
+        let entry = LogEntry::new(version, kind, object.clone());
         if kind == LogKind::Modify {
             let info = ObjectInfo { version, user_version: version.version, ..ObjectInfo::default() };
             let (name, value) = (OBJECT_INFO_ATTR.to_vec(), info.to_bytes());

@@ -3,9 +3,10 @@
 use super::Facts;
 use crate::heartbeat::{Network, PingView, Took};
 use crate::shards::ShardFacts;
+use control::mempools;
 use osdmap::OsdMap;
 use pg::{GroupView, ReservationsView};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use types::Utime;
@@ -38,52 +39,15 @@ pub(crate) fn caches(of: &ShardFacts) -> Value {
     })
 }
 
-/// Pools of memory that a Ceph tells apart.
-const MEMPOOLS: &[&str] = &[
-    "bloom_filter",
-    "bluestore_alloc",
-    "bluestore_cache_data",
-    "bluestore_cache_onode",
-    "bluestore_cache_meta",
-    "bluestore_cache_other",
-    "bluestore_Buffer",
-    "bluestore_Extent",
-    "bluestore_Blob",
-    "bluestore_SharedBlob",
-    "bluestore_inline_bl",
-    "bluestore_fsck",
-    "bluestore_txc",
-    "bluestore_writing_deferred",
-    "bluestore_writing",
-    "bluefs",
-    "bluefs_file_reader",
-    "bluefs_file_writer",
-    "buffer_anon",
-    "buffer_meta",
-    "osd",
-    "osd_mapbl",
-    "osd_pglog",
-    "osdmap",
-    "osdmap_mapping",
-    "pgmap",
-    "mds_co",
-    "unittest_1",
-    "unittest_2",
-];
-
 /// Returns the memory of the store's caches under the names of a Ceph's pools of memory. Other memory is not counted by
 /// what it is for, and its pools are empty; `items` are not counted, either.
 pub(crate) fn mempools(of: &ShardFacts) -> Value {
-    let bytes = |name: &str| match name {
+    mempools::value(|name| match name {
         "bluestore_cache_data" => of.caches.blocks.bytes,
         "bluestore_cache_onode" => of.caches.onode_bytes,
         "bluestore_cache_meta" => of.caches.page_bytes,
         _ => 0,
-    };
-    let pool = |name: &&str| ((*name).to_owned(), json!({"items": 0, "bytes": bytes(name)}));
-    let by_pool: Map<String, Value> = MEMPOOLS.iter().map(pool).collect();
-    let total: u64 = MEMPOOLS.iter().map(|name| bytes(name)).sum();
-    json!({"mempool": {"by_pool": by_pool, "total": {"items": 0, "bytes": total}}})
+    })
 }
 
 pub(crate) fn group_states(of: &ShardFacts) -> Value {

@@ -1,5 +1,6 @@
 //! Answers `ceph pg ID ...`, by which operators query a group's primary.
 
+use super::group_query;
 use control::Format;
 use pg::{GiveUpError, KeepCopyError, Kept, PgView, Shard};
 use serde_json::{Value, json};
@@ -118,7 +119,10 @@ fn carry_out(cmd: &str, line: &str, shard: &mut Shard) -> Result<Done, (Errno, S
         return Err((Errno::ENOENT, format!("{whoami} is not the primary of pg {pgid}")));
     };
     match cmd {
-        "query" => Ok(Done::Value(query(&view, whoami))),
+        "query" => {
+            let made = shard.map().pool(pgid.pool).map(|pool| pool.create_time).unwrap_or_default();
+            Ok(Done::Value(group_query::query(&view, whoami, made)))
+        }
         "list_unfound" => Ok(Done::Value(unfound(&view))),
         "scrub" | "deep_scrub" => {
             let deep = cmd == "deep_scrub";
@@ -172,98 +176,6 @@ fn mark_unfound_lost(
     }
 }
 
-fn numbers(osds: &[OsdId]) -> Vec<i32> {
-    osds.iter().map(|osd| osd.0).collect()
-}
-
-fn query(view: &PgView, whoami: OsdId) -> Value {
-    let members: Vec<Value> = view
-        .members
-        .iter()
-        .map(|member| {
-            let backfill = member.backfill.as_ref().map_or("MAX".to_owned(), |cursor| cursor.to_string());
-            json!({
-                "peer": member.osd.0.to_string(),
-                "pgid": view.pgid.to_string(),
-                "serves": member.serves,
-                "last_backfill": backfill,
-                "stats": {"stat_sum": {"num_objects_missing": member.missing}},
-            })
-        })
-        .collect();
-    let backfill_targets: Vec<String> =
-        view.members.iter().filter(|member| !member.serves).map(|member| member.osd.0.to_string()).collect();
-    let mut involved: Vec<String> = vec![whoami.0.to_string()];
-    involved.extend(view.members.iter().map(|member| member.osd.0.to_string()));
-    json!({
-        "snap_trimq": "[]",
-        "snap_trimq_len": 0,
-        "state": pg_state_text(view.state),
-        "epoch": view.epoch.0,
-        "up": numbers(&view.up),
-        "acting": numbers(&view.acting),
-        "backfill_targets": backfill_targets,
-        "acting_recovery_backfill": involved,
-        "info": {
-            "pgid": view.pgid.to_string(),
-            "last_update": view.last_update.to_string(),
-            "log_tail": view.log_tail.to_string(),
-            "last_backfill": "MAX",
-            "history": {"last_epoch_started": view.last_epoch_started.0, "same_interval_since": view.interval_since.0},
-            "stats": {
-                "state": pg_state_text(view.state),
-                "stat_sum": {
-                    "num_objects": view.objects,
-                    "num_bytes": view.bytes,
-                    "num_objects_missing_on_primary": view.missing,
-                    "num_objects_degraded": view.degraded,
-                    "num_objects_misplaced": view.misplaced,
-                    "num_objects_unfound": view.unfound.len(),
-                },
-                "up": numbers(&view.up),
-                "acting": numbers(&view.acting),
-                "up_primary": view.up.first().map_or(-1, |osd| osd.0),
-                "acting_primary": whoami.0,
-            },
-        },
-        "peer_info": members,
-        "recovery_state": recovery_state(view),
-    })
-}
-
-/// The group's progress on its way to serving, in Ceph's words, and the OSDs that it waits for.
-fn recovery_state(view: &PgView) -> Value {
-    use wire::nacre::mon::pg_state as bits;
-    let is = |bit| view.state & bit != 0;
-    let started = json!({"name": "Started"});
-    if is(bits::ACTIVE) {
-        return json!([{"name": "Started/Primary/Active"}, started]);
-    }
-    if is(bits::PEERED) {
-        return json!([{"name": "Started/Primary/Active", "comment": "not enough up instances of this PG to go active"}, started]);
-    }
-    let probed = view.acting.iter().chain(&view.further).filter(|osd| osd.is_some());
-    let probed: Vec<String> = probed.map(|osd| osd.0.to_string()).collect();
-    let mut peering = json!({"name": "Started/Primary/Peering", "probing_osds": probed});
-    if is(bits::INCOMPLETE) {
-        let comment = "not enough complete instances of this PG";
-        return json!([{"name": "Started/Primary/Peering/Incomplete", "comment": comment}, peering, started]);
-    }
-    if !is(bits::DOWN) {
-        return json!([peering, started]);
-    }
-    let comment = "starting or marking this osd lost may let us proceed";
-    let blocked = view.blocked_by.iter().map(|osd| json!({"osd": osd.0, "current_lost_at": 0, "comment": comment}));
-    peering["blocked"] = json!("peering is blocked due to down osds");
-    peering["down_osds_we_would_probe"] = json!(numbers(&view.blocked_by));
-    peering["peering_blocked_by"] = blocked.collect();
-    json!([
-        {"name": "Started/Primary/Peering/Down", "comment": "not enough up instances of this PG to go active"},
-        peering,
-        started
-    ])
-}
-
 fn unfound(view: &PgView) -> Value {
     let objects: Vec<Value> = view
         .unfound
@@ -284,7 +196,7 @@ fn unfound(view: &PgView) -> Value {
         "objects": objects,
         "state": pg_state_text(view.state),
         "available_might_have_unfound": true,
-        "might_have_unfound": [],
+        "might_have_unfound": group_query::might_have_unfound(view),
         "more": false,
     })
 }
@@ -305,46 +217,16 @@ fn oid(object: &ObjectId) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use types::{EVersion, Epoch};
-    use wire::nacre::mon::pg_state;
-
-    fn view() -> PgView {
-        PgView {
-            pgid: PgId::new(1, 5),
-            state: pg_state::PEERING,
-            epoch: Epoch(9),
-            interval_since: Epoch(8),
-            up: vec![OsdId(2), OsdId(5)],
-            acting: vec![OsdId(2), OsdId(0)],
-            further: vec![OsdId(5)],
-            last_update: EVersion::default(),
-            log_tail: EVersion::default(),
-            last_epoch_started: Epoch(7),
-            objects: 0,
-            bytes: 0,
-            missing: 0,
-            degraded: 0,
-            misplaced: 0,
-            unfound: Vec::new(),
-            members: vec![pg::MemberView { osd: OsdId(0), serves: true, missing: 0, backfill: None }],
-            blocked_by: Vec::new(),
-        }
-    }
-
-    #[test]
-    fn acting_sets_are_shown_as_clients_see_them() {
-        let answer = query(&view(), OsdId(2));
-        assert_eq!((&answer["acting"], &answer["info"]["stats"]["acting"]), (&json!([2, 0]), &json!([2, 0])));
-        assert_eq!(answer["recovery_state"][0]["probing_osds"], json!(["2", "0", "5"]));
-    }
+    use crate::commands::group_query::tests::view;
+    use types::Utime;
 
     #[test]
     fn answers_are_xml_where_that_is_asked_for() {
-        let xml = rendered("query", &query(&view(), OsdId(2)), Format::Xml);
+        let xml = rendered("query", &group_query::query(&view(), OsdId(2), Utime::ZERO), Format::Xml);
         let begin = "<pg><snap_trimq>[]</snap_trimq><snap_trimq_len>0</snap_trimq_len><state>peering</state><epoch>9</epoch>\
                      <up><osd>2</osd><osd>5</osd></up><acting><osd>2</osd><osd>0</osd></acting>";
-        assert!(xml.starts_with(begin) && xml.ends_with("</recovery_state></pg>"), "{xml}");
-        let parts = ["<acting_recovery_backfill><shard>2</shard>", "<peer_info><info><peer>0</peer>"];
+        assert!(xml.starts_with(begin) && xml.ends_with("</agent_state></pg>"), "{xml}");
+        let parts = ["<acting_recovery_backfill><shard>0</shard><shard>2</shard>", "<peer_info><info><peer>0</peer>"];
         let more = ["<recovery_state><state><name>", "<probing_osds><osd>2</osd>"];
         assert!(parts.iter().chain(&more).all(|part| xml.contains(part)), "{xml}");
         let xml = rendered("list_unfound", &unfound(&view()), Format::XmlPretty);

@@ -3,14 +3,17 @@
 //! * `table`, below — start here: all commands but those about one group.
 //! * [`Asked`]: a command as it came. [`Work`]: something that a command has the OSD do. Other commands are answered
 //!   from [`Facts`].
-//! * [`groups`]: commands about one placement group. [`perf`]: counters. [`dumps`]: lists. [`op_dump`]: operations.
+//! * [`groups`]: commands about one placement group; `group_query`: a group in full; [`own_copies`]: this OSD's own
+//!   copies of objects. [`perf`]: counters. [`dumps`]: lists. [`op_dump`]: operations.
 //! * [`tuned`]: options that an OSD acts on while it runs.
 
 mod asker;
 pub(crate) mod bench;
 pub(crate) mod dumps;
+mod group_query;
 pub(crate) mod groups;
 pub(crate) mod op_dump;
+pub(crate) mod own_copies;
 pub(crate) mod perf;
 #[cfg(test)]
 mod tests;
@@ -24,6 +27,7 @@ use control::counters::{self, Counters};
 use control::{Form, Refusal, Settings, Table, Told, everywhere};
 use op_dump::OpDump;
 use osdmap::OsdMap;
+use pg::Shard;
 use reactor::Stats;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -97,6 +101,10 @@ const COMMANDS: &[Form] = &[
     Form::new("get_command_descriptions", "describe all commands for programs"),
     Form::new("get_latest_osdmap", "ask the monitors for the newest map"),
     Form::new("get_mapped_pools", "list pools that have groups on this OSD"),
+    Form::new(
+        "getomap {pool:Poolname} {objname:Objectname} {shardid:Int,range=0|255,req=false}",
+        "print the omap of this OSD's own copy of an object",
+    ),
     Form::new("help", "list all commands"),
     Form::new(
         "injectfull {type:String,req=false} {count:Int,req=false}",
@@ -127,6 +135,8 @@ fn table() -> &'static Table {
 pub(crate) enum Asked {
     /// About one group, or about none that is named.
     Group(Option<PgId>),
+    /// About this OSD's own copy of an object.
+    Copy(Told),
     Daemon(Told),
 }
 
@@ -134,7 +144,18 @@ pub(crate) enum Asked {
 pub(crate) fn read(line: &str) -> Result<Asked, Refusal> {
     match groups::is_known(line) {
         true => Ok(Asked::Group(groups::group_of(line))),
-        false => table().read(line).map(Asked::Daemon),
+        false => table().read(line).map(|told| match own_copies::is_about_one(&told) {
+            true => Asked::Copy(told),
+            false => Asked::Daemon(told),
+        }),
+    }
+}
+
+/// Carries out a command that the shard with the group answers.
+pub(crate) fn answer_of_shard(line: &str, shard: &mut Shard) -> CommandReply {
+    match read(line) {
+        Ok(Asked::Copy(told)) => own_copies::answer(&told, shard),
+        _ => groups::answer(line, shard),
     }
 }
 

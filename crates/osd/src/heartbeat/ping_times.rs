@@ -3,7 +3,8 @@
 use super::Network;
 use std::collections::VecDeque;
 use std::time::Duration;
-use types::OsdId;
+use types::{OsdId, Utime};
+use wire::nacre::mon::{PingReport, PingTook};
 
 /// Minutes that are kept.
 const MINUTES: usize = 15;
@@ -51,6 +52,25 @@ pub(crate) struct PingView {
     pub last: Duration,
     /// Time since that last answer.
     pub age: Duration,
+}
+
+impl PingView {
+    /// Returns it as the monitors are told. `wall`: the present time.
+    pub fn report(&self, wall: Utime) -> PingReport {
+        let us = |took: Duration| u32::try_from(took.as_micros()).unwrap_or(u32::MAX);
+        let of =
+            |took: &Took| PingTook { average_us: us(took.average), least_us: us(took.least), most_us: us(took.most) };
+        let [one, five, fifteen] = self.over_minutes.each_ref().map(of);
+        PingReport {
+            osd: self.osd,
+            is_front: self.network == Network::Front,
+            one,
+            five,
+            fifteen,
+            last_us: us(self.last),
+            answered_at: Utime::from_unix(wall.to_unix().saturating_sub(self.age)),
+        }
+    }
 }
 
 /// Answers of one peer on one network.

@@ -149,6 +149,8 @@ impl Watch {
             self.span_began = now;
         }
         let mut questions = Vec::new();
+        // An answer names its question by that time in whole microseconds.
+        let sent = Duration::from_micros(u64::try_from(now.as_micros()).unwrap_or(u64::MAX));
         for (&osd, peer) in &mut self.peers {
             for (&network, line) in &mut peer.lines {
                 line.unanswered.iter_mut().for_each(|ping| ping.counts_from += lapse);
@@ -162,13 +164,13 @@ impl Watch {
                 }
                 // The oldest question tells the silence, so the line keeps 64 at most.
                 if line.unanswered.len() < 64 {
-                    line.unanswered.push_back(Ping { sent: now, counts_from: now });
+                    line.unanswered.push_back(Ping { sent, counts_from: now });
                 }
                 let addrs = match network {
                     Network::Back => peer.addrs.back.clone(),
                     Network::Front => peer.addrs.front.clone().expect("asked only where there is one"),
                 };
-                questions.push(Question { osd, network, addrs, sent: now, connect_anew: anew });
+                questions.push(Question { osd, network, addrs, sent, connect_anew: anew });
             }
         }
         questions
@@ -322,5 +324,21 @@ mod tests {
         assert_eq!(views[0].last, secs(4));
         assert!(views[0].over_minutes[0].average > views[0].over_minutes[1].average, "{views:?}");
         assert_eq!((views[0].over_minutes[2].least, views[0].over_minutes[2].most), (secs(2), secs(4)));
+    }
+
+    #[test]
+    fn answers_are_told_apart_by_microseconds_as_they_come_back() {
+        let mut watch = Watch::default();
+        watch.set_peers(&peers(true, 1));
+        for second in 0..70 {
+            let now = secs(second) + Duration::from_nanos(987);
+            for question in watch.tick(now) {
+                let told = Duration::from_micros(question.sent.as_micros() as u64);
+                watch.answered(question.osd, question.network, told, now + Duration::from_millis(3));
+            }
+            assert_eq!(watch.silent(now + secs(60)), BTreeMap::new(), "all is answered");
+        }
+        let views = watch.ping_times(secs(71));
+        assert!(!views.is_empty() && views.iter().all(|view| view.last == Duration::from_millis(3)), "{views:?}");
     }
 }

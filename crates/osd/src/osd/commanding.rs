@@ -1,10 +1,11 @@
 //! Carries out commands to this OSD, and options that it is given.
 
 use super::Running;
+use super::cluster_log::ClusterLog;
 use crate::OsdConfig;
 use crate::commands::op_dump::OpDump;
 use crate::commands::tuned::Tuned;
-use crate::commands::{self, Asked, Asker, Facts, Work, bench, groups};
+use crate::commands::{self, Asked, Asker, Facts, Work, bench, own_copies};
 use crate::heartbeat::{Board, Pace};
 use crate::shards::{ShardFacts, ToWorker};
 use control::counters::Counters;
@@ -17,20 +18,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use stdx::TimeZone;
-use types::{EntityName, EntityType, Epoch, Errno};
-use wire::basic::AuthName;
-use wire::messages::{self, CommandReply, LogEntry};
+use types::{Epoch, Errno, PgId};
+use wire::messages::{self, CommandReply};
 use wire::msgr::SessionId;
 use wire::nacre::mon::OptionReport;
-use wire::{Message, Target};
 
 /// Interval of looks for the end of a checkpoint that a command waits for.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Most commands that wait for a checkpoint at a time; more are refused.
 const WAITING_MAX: usize = 16;
-
-/// Time after which monitors are told all options again: one may have missed them that leads now.
-const TELL_OPTIONS_EVERY: Duration = Duration::from_secs(60);
 
 /// A command that waits for the checkpoint of all stores.
 struct Waiting {
@@ -51,20 +47,23 @@ pub(super) struct Commands {
     /// Read when an option asks for the hour.
     zone: OnceCell<TimeZone>,
     /// Facts that the heartbeats tell.
-    board: Option<Arc<Board>>,
+    pub board: Option<Arc<Board>>,
     counters: Counters,
     /// Oldest map that the monitors have.
     pub oldest_map: Epoch,
     waiting: Vec<Waiting>,
     /// The options that have values of their own, as the monitors are told.
-    option_report: Vec<OptionReport>,
+    pub option_report: Vec<OptionReport>,
     /// The monitors have not heard of them.
     pub tells_options: bool,
-    options_told_at: Duration,
+    pub options_told_at: Duration,
+    /// When the monitors were told of the time that other OSDs take to answer; `None`: not in this session.
+    pub pings_told_at: Option<Duration>,
+    /// The monitors were told of some last.
+    pub pings_are_known: bool,
     /// A bench that was ordered, with the asker who waits for its end.
     bench: Option<(Asker, Told, BenchOrder)>,
-    /// Number of the last line for the cluster log.
-    log_seq: u64,
+    pub cluster_log: ClusterLog,
 }
 
 impl Commands {
@@ -74,6 +73,8 @@ impl Commands {
             option_report: config.settings.report(),
             tells_options: true,
             options_told_at: Duration::ZERO,
+            pings_told_at: None,
+            pings_are_known: false,
             config,
             tuned: None,
             log_filter: String::new(),
@@ -83,7 +84,7 @@ impl Commands {
             oldest_map: Epoch::default(),
             waiting: Vec::new(),
             bench: None,
-            log_seq: 0,
+            cluster_log: ClusterLog::default(),
         }
     }
 
@@ -103,13 +104,11 @@ impl Running {
     pub(super) fn command(&mut self, io: &impl Io, asker: Asker, line: &str) {
         let told = match commands::read(line) {
             Err(refusal) => return asker.answer(&mut self.public.messenger, refusal.into()),
-            Ok(Asked::Group(pgid)) => {
-                let home = pgid.and_then(|pgid| self.shard.homes().of(pgid));
-                if let Some(shard) = home.filter(|shard| *shard > 0) {
-                    return self.others.ask_about_group(shard, asker, line.to_owned());
-                }
-                let reply = groups::answer(line, &mut self.shard);
-                return asker.answer(&mut self.public.messenger, reply);
+            Ok(Asked::Group(pgid)) => return self.ask_shard_of(pgid, asker, line),
+            Ok(Asked::Copy(told)) => {
+                // A name that is none is refused by the first shard.
+                let pgid = own_copies::named(&told, self.shard.map()).ok().map(|(pgid, _)| pgid);
+                return self.ask_shard_of(pgid, asker, line);
             }
             Ok(Asked::Daemon(told)) => told,
         };
@@ -124,6 +123,16 @@ impl Running {
             return self.work(io, work, asker, told);
         }
         self.gather_facts(io, asker, told);
+    }
+
+    /// Has the shard with a group answer a command.
+    fn ask_shard_of(&mut self, pgid: Option<PgId>, asker: Asker, line: &str) {
+        let home = pgid.and_then(|pgid| self.shard.homes().of(pgid));
+        if let Some(shard) = home.filter(|shard| *shard > 0) {
+            return self.others.ask_about_group(shard, asker, line.to_owned());
+        }
+        let reply = commands::answer_of_shard(line, &mut self.shard);
+        asker.answer(&mut self.public.messenger, reply);
     }
 
     /// Gathers the facts of all shards, from which the command is answered.
@@ -197,19 +206,7 @@ impl Running {
         if !self.monitor.is_open() {
             return told.refused(Errno::EAGAIN, "there is no session with a monitor");
         }
-        self.commands.log_seq += 1;
-        let entry = LogEntry {
-            name: AuthName::new(EntityType::OSD, self.shard.whoami().0.to_string()),
-            rank: EntityName::osd(self.shard.whoami()),
-            addrs: self.public.messenger.addrs().clone(),
-            stamp: io.wall_clock(),
-            seq: self.commands.log_seq,
-            priority: messages::LogPriority::ERROR,
-            message: told.args.texts("message").join(" "),
-            channel: "cluster".to_owned(),
-        };
-        let log = messages::Log { have: 0, fsid: self.shard.map().fsid, entries: vec![entry] };
-        self.monitor.send(&mut self.public.messenger, log.seal(0, Target::default()));
+        self.tell_cluster(messages::LogPriority::ERROR, told.args.texts("message").join(" "), io.wall_clock());
         told.text("")
     }
 
@@ -297,20 +294,8 @@ impl Running {
         if report != self.commands.option_report {
             self.commands.option_report = report;
             self.commands.tells_options = true;
-            self.beacon_at = self.beacon_at.min(now + super::REPORT_AFTER);
+            self.beacon_at = self.beacon_at.min(now + super::reporting::REPORT_AFTER);
         }
-    }
-
-    /// Returns the options that the next beacon tells; `None` if the monitors have heard of them lately.
-    pub(super) fn options_to_tell(&mut self, now: Duration) -> Option<Vec<OptionReport>> {
-        // A monitor that does not take this OSD for up yet forgets what it hears.
-        let is_heard = self.was_up && self.shard.map().is_up(self.shard.whoami());
-        let commands = &mut self.commands;
-        let tells = commands.tells_options || now >= commands.options_told_at + TELL_OPTIONS_EVERY;
-        if tells && is_heard {
-            (commands.tells_options, commands.options_told_at) = (false, now);
-        }
-        tells.then(|| commands.option_report.clone())
     }
 
     /// Puts changed options into effect, and those that depend on the hour.

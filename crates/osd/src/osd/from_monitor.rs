@@ -20,6 +20,9 @@ impl Running {
             messages::ConfigOptions::TYPE => {
                 messages::ConfigOptions::open(envelope).map(|config| self.options_came(io, &config.options))
             }
+            messages::LogAck::TYPE => {
+                messages::LogAck::open(envelope).map(|ack| self.commands.cluster_log.acknowledged(ack.last))
+            }
             kind::OSD_REFUSED => OsdRefused::open(envelope).map(|refused| {
                 if self.refused.as_ref() != Some(&refused.reason) {
                     tracing::error!("the monitors do not let {} serve: {}", refused.osd, refused.reason);

@@ -81,6 +81,8 @@ impl Running {
         let Some(as_one) = self.others.as_one() else { return self.shard.peer_message(from, envelope, began) };
         match as_one.deliver(self.shard.homes(), self.shard.map().epoch, from, envelope)? {
             Delivery::Later(needed) => {
+                route::check_epoch(needed, self.shard.newest_epoch())?;
+                self.others.has_room_for_early(from, envelope)?;
                 let (envelope, from) = (envelope.clone(), EarlyFrom::Osd(from));
                 self.came_early(Early { needed, envelope, began, from });
             }
@@ -248,6 +250,7 @@ impl Running {
                 }
             }
             Output::ToMonitor { envelope } => self.monitor.send(&mut self.public.messenger, envelope),
+            Output::ToClusterLog { priority, message, stamp } => self.tell_cluster(priority, message, stamp),
             // A shard that is behind the first one lacks only maps that are on their way to it.
             Output::NeedMaps { from } if shard == 0 || from > self.shard.newest_epoch() => self.ask_for_maps(from),
             Output::NeedMaps { .. } => {}

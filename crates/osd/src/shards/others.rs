@@ -16,7 +16,7 @@ use types::{Epoch, OsdId, PgId};
 use wire::messages::CommandReply;
 use wire::msgr::SessionId;
 use wire::nacre::mon::{OsdBeacon, PgReport};
-use wire::{EntityAddrVec, Envelope};
+use wire::{DecodeError, EntityAddrVec, Envelope};
 
 /// If more than this part of the room for clients, one half, is on its way to one worker, nothing more is read.
 const QUEUED_SHARE: usize = 2;
@@ -45,6 +45,19 @@ pub(crate) struct Early {
 pub(crate) enum EarlyFrom {
     Client(SessionId),
     Osd(OsdId),
+}
+
+/// Bytes of messages of one OSD that wait for newer maps, at most, and those that each takes beside its own.
+const EARLY_BYTES_MAX: usize = 8 << 20;
+const EARLY_BYTES: usize = 1 << 10;
+
+/// Errors: one OSD's messages that wait for newer maps are too large together.
+fn may_wait<'a>(envelopes: impl Iterator<Item = &'a Envelope>) -> Result<(), DecodeError> {
+    let bytes: usize = envelopes.map(|it| it.front.len() + it.data.len() + EARLY_BYTES).sum();
+    match bytes <= EARLY_BYTES_MAX {
+        true => Ok(()),
+        false => Err(DecodeError::Value { what: "bytes of messages that wait for maps to come", value: bytes as u64 }),
+    }
 }
 
 /// A command that other shards answer.
@@ -217,6 +230,13 @@ impl Others {
         self.early.push(early);
     }
 
+    /// Errors: another OSD has sent more messages that need newer maps than any does. Its session is to be closed.
+    pub fn has_room_for_early(&self, osd: OsdId, envelope: &Envelope) -> Result<(), DecodeError> {
+        let is_of = |early: &&Early| matches!(early.from, EarlyFrom::Osd(from) if from == osd);
+        let of_osd = self.early.iter().filter(is_of).map(|early| &early.envelope);
+        may_wait(of_osd.chain([envelope]))
+    }
+
     /// Drops early messages of another OSD whose session has ended.
     pub fn drop_early(&mut self, osd: OsdId) {
         self.early.retain(|early| !matches!(early.from, EarlyFrom::Osd(from) if from == osd));
@@ -332,5 +352,20 @@ impl Others {
 
     pub fn all_idle(&self) -> bool {
         self.others.iter().all(|other| other.is_idle)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_of_one_osd_that_wait_for_maps_are_bounded() {
+        let large = Envelope { front: vec![7; EARLY_BYTES_MAX / 4].into(), ..Envelope::default() };
+        assert!(may_wait([&large; 3].into_iter()).is_ok() && may_wait([&large; 4].into_iter()).is_err());
+        let empty = Envelope::default();
+        let many = EARLY_BYTES_MAX / EARLY_BYTES;
+        assert!(may_wait(std::iter::repeat_n(&empty, many)).is_ok());
+        assert!(may_wait(std::iter::repeat_n(&empty, many + 1)).is_err());
     }
 }

@@ -4,8 +4,7 @@ use super::queue::{Inbox, Sender};
 use super::{FromWorker, Meter, ShardFacts, ToWorker};
 use crate::OsdConfig;
 use crate::beacon;
-use crate::commands::groups;
-use crate::commands::tuned::Tuned;
+use crate::commands::{self, tuned::Tuned};
 use crate::failure::{Failure, NotReady, StorePlace};
 use crate::heartbeat::DiskWait;
 use crate::leaving::SETTLE_EVERY;
@@ -195,7 +194,7 @@ impl Worker {
                 outbox.push(FromWorker::Facts { id, facts: Box::new(ShardFacts::of(shard)) });
             }
             ToWorker::PgCommand { id, command } => {
-                let reply = groups::answer(&command, shard);
+                let reply = commands::answer_of_shard(&command, shard);
                 outbox.push(FromWorker::PgReply { id, reply: Box::new(reply) });
             }
             ToWorker::Retire => {

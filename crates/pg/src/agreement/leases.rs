@@ -20,6 +20,10 @@ const _: () = assert!(
     10 * PROMISE.as_millis() >= 11 * LEASE.as_millis(),
     "a promise outlasts the lease even if the grantor's clock is faster than the holder's by a tenth"
 );
+/// Nobody promises, or lets others read, for so long. Who says that he has is not believed: groups wait until it is
+/// over.
+pub(crate) const SPAN_MAX: Duration = Duration::from_millis(3300);
+const _: () = assert!(SPAN_MAX.as_millis() >= 2 * PROMISE.as_millis() && SPAN_MAX.as_millis() >= 2 * LEASE.as_millis());
 /// A question is repeated after this time.
 const ASK_AGAIN: Duration = Duration::from_millis(300);
 const _: () = assert!(2 * ASK_AGAIN.as_millis() < LEASE.as_millis(), "a lost question is repeated before a lease ends");

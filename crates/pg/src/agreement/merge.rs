@@ -96,7 +96,7 @@ mod tests {
     use super::*;
     use crate::coded::skipped::Skipped;
     use proptest::prelude::*;
-    use types::{EntityName, PoolId, ReqId, Utime};
+    use types::{EntityName, PoolId, ReqId};
 
     fn object(n: u8) -> ObjectId {
         ObjectId::head(PoolId(1), u32::from(n), b"", &[b'a' + n])
@@ -138,20 +138,8 @@ mod tests {
                 LogKind::Unchanged => {}
             }
             let reqid = ReqId { name: EntityName::client(4), tid: version.version, inc: epoch as i32 };
-            self.log.append(LogEntry {
-                version,
-                kind,
-                object,
-                prior_version,
-                reqid,
-                user_version: version.version,
-                mtime: Utime::ZERO,
-                result: 0,
-                op_results: Vec::new(),
-                undo: Default::default(),
-                skipped,
-                voids: EVersion::ZERO,
-            });
+            let entry = LogEntry::new(version, kind, object);
+            self.log.append(LogEntry { prior_version, reqid, skipped, ..entry });
         }
     }
 

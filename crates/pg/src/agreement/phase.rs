@@ -48,6 +48,25 @@ pub(crate) enum Phase {
     Incomplete,
 }
 
+/// The primary's step on the way to serving, as far as operators tell steps apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PeeringStep {
+    /// Learns who has what.
+    Asks,
+    /// Gets the log that holds.
+    GetsLog,
+    /// Members bring their logs to that one.
+    Starts,
+    /// The monitors record that the group is to serve.
+    Records,
+    /// Other OSDs are to act.
+    AwaitsOthers,
+    Down,
+    Incomplete,
+    /// Members have the log.
+    Done,
+}
+
 /// Times until which something holds for an OSD, as this one's clock has it; or for one that is not known.
 pub(super) type Spans = BTreeMap<Option<OsdId>, Duration>;
 
@@ -107,6 +126,21 @@ impl Peering {
     /// Returns what a member had at the interval's beginning, if it has told.
     pub fn told(&self, osd: OsdId) -> Option<&MemberState> {
         self.told.get(&osd)
+    }
+
+    /// Returns the step that operators are shown, and the members that it waits for.
+    pub fn step(&self) -> (PeeringStep, Vec<OsdId>) {
+        match &self.phase {
+            Phase::Follower | Phase::AwaitingMap { .. } => (PeeringStep::Asks, Vec::new()),
+            Phase::Gathering { waiting } => (PeeringStep::Asks, waiting.iter().copied().collect()),
+            Phase::GettingLog { from } => (PeeringStep::GetsLog, vec![*from]),
+            Phase::Starting { waiting } => (PeeringStep::Starts, waiting.iter().copied().collect()),
+            Phase::Recording => (PeeringStep::Records, Vec::new()),
+            Phase::AwaitingActing | Phase::Remapping => (PeeringStep::AwaitsOthers, Vec::new()),
+            Phase::Down => (PeeringStep::Down, Vec::new()),
+            Phase::Incomplete => (PeeringStep::Incomplete, Vec::new()),
+            Phase::Peered | Phase::Active | Phase::Premerge => (PeeringStep::Done, Vec::new()),
+        }
     }
 
     /// Returns the record of who served, as far as it is known.

@@ -1,7 +1,7 @@
 //! Readers beside the primary: members that it lets read, too; and readers of earlier intervals. A new primary serves
 //! once nobody may answer reads any more whom it does not know.
 
-use crate::agreement::leases::by_another_clock;
+use crate::agreement::leases::{SPAN_MAX, by_another_clock};
 use crate::agreement::machine::Agreement;
 use crate::agreement::phase::{Phase, Spans};
 use crate::context::Context;
@@ -123,6 +123,19 @@ impl Agreement<'_> {
 
 /// Microseconds of another clock as points in time of this one.
 fn spans_until(spans: &[(Option<OsdId>, u64)], now: Duration) -> Spans {
-    let until = |span| now + by_another_clock(Duration::from_micros(span));
+    let until = |span| now + by_another_clock(Duration::from_micros(span).min(SPAN_MAX));
     spans.iter().map(|(osd, span)| (*osd, until(*span))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_waited_for_longer_than_promises_last() {
+        let (now, osd) = (Duration::from_secs(1000), Some(OsdId(3)));
+        let until = |span: u64| spans_until(&[(osd, span)], now)[&osd];
+        assert_eq!(until(1_650_000), now + by_another_clock(Duration::from_micros(1_650_000)));
+        assert_eq!(until(u64::MAX), now + by_another_clock(SPAN_MAX));
+    }
 }

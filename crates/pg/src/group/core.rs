@@ -22,6 +22,8 @@ pub(crate) struct Core {
     /// The first epoch from which on clients have sent their operations to the primary that the group has now; an
     /// earlier one if that is not known. What was sent before is sent again.
     pub primary_since: Epoch,
+    /// The map has had the group on the same OSDs since this epoch, or for longer.
+    pub up_since: Epoch,
     /// The interval did not begin before this epoch.
     pub not_before: Epoch,
 }
@@ -36,6 +38,7 @@ impl Core {
             log: PgLog::default(),
             missing: BTreeMap::new(),
             primary_since: interval.since,
+            up_since: interval.since,
             not_before: Epoch(0),
             interval,
         }
@@ -79,6 +82,13 @@ impl Core {
         let after = if self.log.contains(since) { since } else { self.log.tail() };
         let entries = self.log.after(after).expect("the log contains it").map(|entry| self.as_told(entry)).collect();
         PgLogEntries { pg, after, entries, info, start_over: false, dups: Vec::new() }
+    }
+
+    /// Returns the update up to which the log's objects are all in this store.
+    pub fn last_complete(&self) -> EVersion {
+        let Some(lacking) = self.missing.values().min() else { return self.log.head() };
+        let before = self.log.entries().rev().find(|entry| entry.version < *lacking);
+        before.map_or(self.log.tail(), |entry| entry.version)
     }
 
     /// Returns the range of the group's objects.

@@ -5,14 +5,12 @@
 //! they are durable with what made them, and nothing is written twice. A member that starts over gets them with the
 //! log, as entries without what only the log needs.
 
-use crate::coded::skipped::Skipped;
-use crate::coded::undo::Undo;
 use crate::group::log::{LogEntry, LogKind, PgLog};
 use crate::ops::Limits;
 use bytes::Bytes;
 use std::cmp::Reverse;
 use std::collections::VecDeque;
-use types::{EVersion, FastMap, ObjectId, PoolId, ReqId, Utime};
+use types::{EVersion, FastMap, ObjectId, PoolId, ReqId};
 
 /// Dups that a group keeps at most: Ceph's default of `osd_pg_log_dups_tracked`.
 pub const DUPS_MAX: usize = 3000;
@@ -69,18 +67,11 @@ impl Dup {
 
     fn entry(&self) -> LogEntry {
         LogEntry {
-            version: self.version,
-            kind: LogKind::Unchanged,
-            object: self.object(),
-            prior_version: EVersion::ZERO,
             reqid: self.reqid,
             user_version: self.user_version,
-            mtime: Utime::ZERO,
             result: self.result,
             op_results: self.op_results.to_vec(),
-            undo: Undo::Nothing,
-            skipped: Skipped::default(),
-            voids: EVersion::ZERO,
+            ..LogEntry::new(self.version, LogKind::Unchanged, self.object())
         }
     }
 }
@@ -198,19 +189,12 @@ mod tests {
 
     fn entry(version: u64, tid: u64) -> LogEntry {
         let output = Bytes::from(vec![7; (version % 3) as usize]);
+        let object = ObjectId::head(PoolId(1), (version as u32) << 28, b"", b"o");
         LogEntry {
-            version: EVersion { epoch: Epoch(2), version },
-            kind: LogKind::Modify,
-            object: ObjectId::head(PoolId(1), (version as u32) << 28, b"", b"o"),
-            prior_version: EVersion::ZERO,
             reqid: ReqId { name: EntityName::client(4), tid, inc: 0 },
-            user_version: version,
-            mtime: Utime::ZERO,
             result: -(version as i32),
             op_results: vec![(1, output)],
-            undo: Undo::Nothing,
-            skipped: Skipped::default(),
-            voids: EVersion::ZERO,
+            ..LogEntry::new(EVersion { epoch: Epoch(2), version }, LogKind::Modify, object)
         }
     }
 

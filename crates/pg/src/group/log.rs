@@ -83,6 +83,24 @@ pub struct LogEntry {
 }
 
 impl LogEntry {
+    /// Returns the entry of an update that nobody asked for, of an object that was absent: its other fields are empty.
+    pub fn new(version: EVersion, kind: LogKind, object: ObjectId) -> LogEntry {
+        LogEntry {
+            version,
+            kind,
+            object,
+            prior_version: EVersion::ZERO,
+            reqid: ReqId::default(),
+            user_version: version.version,
+            mtime: Utime::ZERO,
+            result: 0,
+            op_results: Vec::new(),
+            undo: Undo::Nothing,
+            skipped: Skipped::default(),
+            voids: EVersion::ZERO,
+        }
+    }
+
     /// Returns a copy of the entry without `undo`, which may be large.
     pub(crate) fn without_undo(&self) -> LogEntry {
         LogEntry {
@@ -111,19 +129,12 @@ impl LogEntry {
     /// Returns the entry that stays of an update whose object belongs to another group from now on. It says only that
     /// there was an update, as versions' counters have no gaps.
     pub(crate) fn placeholder(&self) -> LogEntry {
+        let object = ObjectId::head(self.object.pool, self.object.hash, b"", b"");
         LogEntry {
-            version: self.version,
-            kind: LogKind::Unchanged,
-            object: ObjectId::head(self.object.pool, self.object.hash, b"", b""),
-            prior_version: EVersion::ZERO,
             reqid: ReqId { tid: 0, ..self.reqid },
             user_version: self.user_version,
             mtime: self.mtime,
-            result: 0,
-            op_results: Vec::new(),
-            undo: Undo::Nothing,
-            skipped: Skipped::default(),
-            voids: EVersion::ZERO,
+            ..LogEntry::new(self.version, LogKind::Unchanged, object)
         }
     }
 

@@ -1,13 +1,17 @@
 //! Operators' view of a group, and their decisions about it; and others' copies of it, which may go.
 
 use crate::agreement::members::Standing;
+use crate::agreement::phase::PeeringStep;
 use crate::context::Context;
+use crate::group::info::PgInfo;
 use crate::group::pg::Pg;
 use mutant::Mutant;
 use osdmap::OsdMap;
 use std::collections::BTreeMap;
-use types::{EVersion, Epoch, ObjectId, OsdId, PgId};
-use wire::nacre::mon::pg_state;
+use types::{EVersion, Epoch, ObjectId, OsdId, PgId, Utime};
+use wire::basic::IntervalSet;
+use wire::nacre::PgTimes;
+use wire::nacre::mon::{PgReport, pg_state};
 
 /// State of a group, as its primary tells it to operators.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,6 +38,26 @@ pub struct PgView {
     pub members: Vec<MemberView>,
     /// OSDs that are down and without which the group cannot serve.
     pub blocked_by: Vec<OsdId>,
+    /// The report that the monitors would get now, and the times of states as they were told.
+    pub report: PgReport,
+    pub times: PgTimes,
+    /// When the interval began here, by the wall clock.
+    pub began_at: Utime,
+    /// This OSD's own shard in an erasure-coded pool.
+    pub shard: Option<u8>,
+    /// Updates up to here are in the log, and all their objects here.
+    pub last_complete: EVersion,
+    pub last_user_version: u64,
+    pub primary_since: Epoch,
+    pub up_since: Epoch,
+    pub step: PeeringStep,
+    /// Members whose answers that step waits for.
+    pub waits_for: Vec<OsdId>,
+    /// Objects on their way to this OSD, and from where.
+    pub pulls: Vec<(ObjectId, OsdId)>,
+    pub snaps_to_trim: IntervalSet,
+    /// OSDs that served before and may have what members lack; each with whether it is up.
+    pub past: Vec<(OsdId, bool)>,
 }
 
 /// The primary's knowledge of another member.
@@ -45,6 +69,12 @@ pub struct MemberView {
     pub missing: u64,
     /// Set while the member is backfilled: objects before this one have been compared.
     pub backfill: Option<ObjectId>,
+    /// Its shard in an erasure-coded pool.
+    pub shard: Option<u8>,
+    /// Its state when the interval began. `None`: it had nothing, or has not told.
+    pub had: Option<PgInfo>,
+    /// Objects on their way to it.
+    pub pushes: Vec<ObjectId>,
 }
 
 /// Why nothing is given up.
@@ -62,12 +92,18 @@ impl Pg {
     pub(crate) fn view(&self, whoami: OsdId, map: &OsdMap) -> PgView {
         let whereabouts = self.whereabouts();
         let (degraded, misplaced) = whereabouts.degraded_and_misplaced();
+        let interval = &self.core.interval;
         let members = self.members.iter().map(|(osd, standing)| MemberView {
             osd,
             serves: standing == Standing::Serving,
             missing: self.members.missing(osd).count() as u64,
             backfill: whereabouts.backfilled_to(osd).cloned(),
+            shard: interval.shard_of(osd),
+            had: self.peering.told(osd).and_then(|told| told.info.clone()),
+            pushes: whereabouts.on_the_way_to(osd).cloned().collect(),
         });
+        let past = self.peering.history().map(|history| history.past.clone()).unwrap_or_default();
+        let (step, waits_for) = self.peering.step();
         let (shown, further) = self.core.interval.acting.split_at(self.core.interval.shown);
         PgView {
             pgid: self.core.id,
@@ -88,6 +124,19 @@ impl Pg {
             unfound: whereabouts.unfound().map(|(object, version)| (object.clone(), version)).collect(),
             members: members.collect(),
             blocked_by: self.progress().blocked_by(map),
+            report: self.status(whoami, map),
+            times: self.times,
+            began_at: self.began_at,
+            shard: interval.shard_of(whoami),
+            last_complete: self.core.last_complete(),
+            last_user_version: self.core.info.last_user_version,
+            primary_since: self.core.primary_since,
+            up_since: self.core.up_since,
+            step,
+            waits_for,
+            pulls: whereabouts.on_the_way_here().map(|(object, from)| (object.clone(), from)).collect(),
+            snaps_to_trim: self.snaps_to_trim(map),
+            past: past.into_iter().map(|osd| (osd, map.is_up(osd))).collect(),
         }
     }
 

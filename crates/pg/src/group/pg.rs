@@ -17,8 +17,11 @@ use crate::scrub::run::Scrub;
 use crate::updates::replication::Replication;
 use crate::updates::trim_run::SnapTrim;
 use crate::watch::Watches;
+use osdmap::OsdMap;
 use store::{Step, Transaction};
-use types::{EVersion, Epoch, PgId};
+use types::{EVersion, Epoch, OsdId, PgId, Utime};
+use wire::basic::IntervalSet;
+use wire::nacre::PgTimes;
 use wire::nacre::mon::{PgReport, pg_state};
 
 /// One placement group.
@@ -40,6 +43,11 @@ pub(crate) struct Pg {
     pub(crate) report_sequence: u64,
     /// Result of [`served_so_far`](Pg::served_so_far) when the last report was made.
     pub(crate) reported: (EVersion, PgStats, ReadCounters),
+    /// As primary: the state of the last report, and the times of states as reports told them.
+    pub(crate) reported_state: u64,
+    pub(crate) times: PgTimes,
+    /// When the interval began here.
+    pub(crate) began_at: Utime,
 }
 
 impl Pg {
@@ -59,6 +67,9 @@ impl Pg {
             watches: Watches::default(),
             report_sequence: 0,
             reported: Default::default(),
+            reported_state: 0,
+            times: PgTimes::default(),
+            began_at: Utime::ZERO,
         }
     }
 
@@ -145,6 +156,9 @@ impl Pg {
         self.healer().drop_parts(cx);
         self.requests.refuse_replica_reads(cx);
         self.requests.forget_share();
+        if self.core.interval.up != interval.up {
+            self.core.up_since = interval.since;
+        }
         self.core.interval = interval;
         if !self.is_loading() {
             self.core.info.pg_num = self.core.interval.shape.pg_num;
@@ -178,6 +192,7 @@ impl Pg {
 
     /// Takes the group's part in its interval, once what it has is known.
     pub(crate) fn enter_interval(&mut self, cx: &mut Context<'_>) {
+        self.began_at = Utime::from_unix(cx.unix_zero + cx.now);
         self.agreement().begin(cx);
         self.queue_report(cx);
     }
@@ -272,6 +287,7 @@ impl Pg {
     pub(super) fn report(&mut self, cx: &mut Context<'_>) {
         if !self.core.is_primary(cx.whoami) {
             cx.outbox.reports.remove(&self.core.id);
+            (self.reported_state, self.times) = (0, PgTimes::default());
             return;
         }
         if self.is_loading() {
@@ -280,12 +296,21 @@ impl Pg {
         }
         self.report_sequence += 1;
         self.reported = self.served_so_far();
+        let report = self.status(cx.whoami, cx.map);
+        let now = Utime::from_unix(cx.unix_zero + cx.now);
+        self.times.reported(self.reported_state, report.state, report.epoch, now);
+        self.reported_state = report.state;
+        cx.outbox.reports.insert(self.core.id, report);
+    }
+
+    /// Returns what the primary would report now.
+    pub(super) fn status(&self, whoami: OsdId, map: &OsdMap) -> PgReport {
         let stats = &self.core.info.stats;
         let (degraded_copies, misplaced_copies) = self.whereabouts().degraded_and_misplaced();
-        let report = PgReport {
+        PgReport {
             pgid: self.core.id.base(),
-            state: self.state_bits(cx.whoami),
-            epoch: cx.map.epoch,
+            state: self.state_bits(whoami),
+            epoch: map.epoch,
             sequence: self.report_sequence,
             last_update: self.core.log.head(),
             log_start: self.core.log.tail(),
@@ -311,11 +336,15 @@ impl Pg {
             write_kib: stats.write_kib,
             scrub: self.scrub.report(),
             clones: stats.clones.max(0) as u64,
-            trim_queue: self.snap_trim.queued(cx.map.removed_snaps_queue.get(&self.core.id.pool.base())),
+            trim_queue: self.snaps_to_trim(map).size(),
             trimmed_snaps: self.snap_trim.done(),
-            blocked_by: self.progress().blocked_by(cx.map),
-            complete: Some(self.progress().complete(cx.whoami)),
-        };
-        cx.outbox.reports.insert(self.core.id, report);
+            blocked_by: self.progress().blocked_by(map),
+            complete: Some(self.progress().complete(whoami)),
+        }
+    }
+
+    /// Returns the removed snapshots that the group is not done with.
+    pub(super) fn snaps_to_trim(&self, map: &OsdMap) -> IntervalSet {
+        self.snap_trim.queued(map.removed_snaps_queue.get(&self.core.id.pool.base()))
     }
 }

@@ -104,7 +104,7 @@ impl PgTable {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use types::{Epoch, PoolId, ReqId, Utime};
+    use types::{Epoch, PoolId};
     use wire::{Encode, Target};
 
     fn object(n: u32) -> ObjectId {
@@ -116,20 +116,7 @@ mod tests {
     }
 
     fn entry(n: u64, kind: LogKind) -> LogEntry {
-        LogEntry {
-            version: version(n),
-            kind,
-            object: object(n as u32 % 3),
-            prior_version: EVersion::default(),
-            reqid: ReqId::default(),
-            user_version: n,
-            mtime: Utime::default(),
-            result: 0,
-            op_results: Vec::new(),
-            undo: Default::default(),
-            skipped: Default::default(),
-            voids: EVersion::ZERO,
-        }
+        LogEntry::new(version(n), kind, object(n as u32 % 3))
     }
 
     fn kept(entry: &LogEntry) -> (Bytes, Bytes) {

@@ -63,7 +63,19 @@ impl<'a> Whereabouts<'a> {
         self.state.pulls.source_in_flight(object)
     }
 
+    /// Returns the objects that are on their way to this primary, and from where.
+    pub fn on_the_way_here(self) -> impl Iterator<Item = (&'a ObjectId, OsdId)> {
+        self.state.pulls.in_flight.iter().map(|(object, pull)| (object, pull.source))
+    }
+
     // ---- on others ----
+
+    /// Returns the objects that are on their way to a member.
+    pub fn on_the_way_to(self, osd: OsdId) -> impl Iterator<Item = &'a ObjectId> {
+        let queue = self.state.pushes.get(&osd);
+        let reading = queue.and_then(|queue| queue.reading.as_ref()).map(|reading| &reading.object);
+        queue.into_iter().flat_map(|queue| queue.unacked.keys()).chain(reading)
+    }
 
     /// Returns true if a member that is backfilled has the object as it is now.
     pub fn is_copied(self, osd: OsdId, object: &ObjectId) -> bool {

@@ -116,7 +116,7 @@ impl Intake<'_> {
         let asked = self.state.replica_reads.asked_at.filter(|at| at.as_micros() == stamp);
         let Some(asked) = asked.filter(|_| self.peering().follows(from, share.wish.pg.since)) else { return };
         self.state.replica_reads.until =
-            (asked + Duration::from_micros(share.span)).max(self.state.replica_reads.until);
+            (asked + Duration::from_micros(share.span).min(LEASE)).max(self.state.replica_reads.until);
         self.state.replica_reads.all_have(share.committed);
         self.keep_share(cx);
     }

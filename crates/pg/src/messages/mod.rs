@@ -5,6 +5,7 @@
 //!   in one exhaustive match.
 //! * The bodies, by what they are about: [`replication`], [`peering`], [`healing`], [`scrub`], [`coded`], [`room`],
 //!   [`lease`]. [`steps`]: the store's steps within an update.
+//! * [`sequence`]: log entries that another OSD sends follow each other.
 //! * [`route`]: which shards of an OSD a message is for. [`rename`]: names of objects that come from another shard of
 //!   an erasure-coded group.
 //!
@@ -25,6 +26,7 @@ pub mod replication;
 pub mod room;
 pub mod route;
 pub mod scrub;
+pub(crate) mod sequence;
 mod steps;
 pub mod table;
 

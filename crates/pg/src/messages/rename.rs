@@ -128,13 +128,12 @@ rehome! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::coded::skipped::Skipped;
     use crate::coded::undo::Undo;
     use crate::group::log::LogKind;
     use crate::messages::PgInterval;
     use crate::messages::replication::RepOp;
     use crate::messages::table::GroupMessage;
-    use types::{EVersion, Epoch, PgId, ReqId, SnapId, Utime};
+    use types::{EVersion, Epoch, PgId, SnapId};
     use wire::{Header, Message, Reader, Rope, Target, Writer};
 
     #[test]
@@ -142,18 +141,8 @@ mod tests {
         let head = |pool| ObjectId::head(pool, 1, b"", b"x");
         let clone = |pool| ObjectId { snap: SnapId(3), ..head(pool) };
         let entry = |object: ObjectId, version, undo| LogEntry {
-            version: EVersion::new(2, version),
-            kind: LogKind::Modify,
-            object,
-            prior_version: EVersion::ZERO,
-            reqid: ReqId::default(),
-            user_version: 1,
-            mtime: Utime::ZERO,
-            result: 0,
-            op_results: Vec::new(),
             undo,
-            skipped: Skipped::default(),
-            voids: EVersion::ZERO,
+            ..LogEntry::new(EVersion::new(2, version), LogKind::Modify, object)
         };
         let update = |pool, undo: Undo| RepOp {
             pg: PgInterval { pgid: PgId { pool: PoolId(4), seed: 1 }, since: Epoch(2) },

@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use store::{LookupId, ReadError, Transaction};
 use types::{EVersion, ObjectId, OsdId, Utime};
+use wire::messages::LogPriority;
 use wire::nacre::mon::{PgScrubReport, pg_state};
 use wire::{Decode, Rope};
 
@@ -27,6 +28,8 @@ const VISIT_BYTES: u64 = 16 << 10;
 const CHUNK_TIME_MAX: Duration = Duration::from_secs(10);
 /// The place of a deep scrub is kept after so many bytes.
 const MARK_BYTES: u64 = 64 << 20;
+/// Large omaps that one scrub of a group names in the cluster log. This OSD's own log has all.
+const LARGE_OMAPS_TOLD_MAX: u64 = 100;
 /// Findings kept for `list-inconsistent-obj`.
 const FINDINGS_MAX: usize = 1024;
 /// Bytes of attributes that are kept with findings.
@@ -229,16 +232,24 @@ fn behind_whole(until: &ObjectId) -> ObjectId {
 }
 
 impl ScrubRun {
-    /// Counts the omaps of this primary's copies, and names large ones in the log.
-    fn count_omaps<'a>(&mut self, core: &Core, cx: &Context<'_>, scans: impl Iterator<Item = &'a ObjectScan>) {
-        let tuning = &cx.shared.tuning.scrubs;
+    /// Counts the omaps of this primary's copies, and names large ones in the cluster log and this OSD's own.
+    fn count_omaps<'a>(&mut self, core: &Core, cx: &mut Context<'_>, scans: impl Iterator<Item = &'a ObjectScan>) {
+        let tuning = cx.shared.tuning.scrubs;
         for scan in scans {
             self.cursor.omap_keys += scan.omap_keys;
             self.cursor.omap_bytes += scan.omap_bytes;
             if scan.omap_keys > tuning.large_omap_keys || scan.omap_bytes > tuning.large_omap_bytes {
                 self.cursor.large_omaps += 1;
-                tracing::warn!(pg = %core.id, object = %scan.object, keys = scan.omap_keys, bytes = scan.omap_bytes,
+                let (pgid, object) = (core.id.base(), &scan.object);
+                tracing::warn!(pg = %core.id, %object, keys = scan.omap_keys, bytes = scan.omap_bytes,
                     "large omap object found");
+                if self.cursor.large_omaps <= LARGE_OMAPS_TOLD_MAX {
+                    let line = format!(
+                        "Large omap object found. Object: {object} PG: {}.{:x} ({pgid}) Key count: {} Size (bytes): {}",
+                        pgid.pool, object.hash, scan.omap_keys, scan.omap_bytes
+                    );
+                    cx.tell_cluster(LogPriority::WARN, line);
+                }
             }
         }
     }

@@ -5,7 +5,9 @@ use crate::context::Output;
 use crate::hops::OpTimes;
 use crate::intake::operations::OP_BYTES;
 use crate::messages::peering::PgQuery;
+use std::collections::BTreeMap;
 use types::{Epoch, OsdId};
+use wire::DecodeError;
 use wire::messages::{OsdBackoff, OsdOp};
 use wire::msgr::SessionId;
 
@@ -25,7 +27,48 @@ pub(super) enum Deferred {
     Query {
         from: OsdId,
         message: PgQuery,
+        /// Its part of [`Queried`].
+        bytes: usize,
     },
+}
+
+/// Bytes of questions of one OSD that wait for newer maps, at most. They ask about more groups than two OSDs share.
+const QUERIED_BYTES_MAX: usize = 32 << 20;
+/// Bytes that a question takes beside its own.
+const QUERY_BYTES: usize = 1 << 10;
+
+/// Bytes of other OSDs' questions that wait for newer maps.
+#[derive(Default)]
+pub(super) struct Queried(BTreeMap<OsdId, usize>);
+
+impl Queried {
+    /// Adds a question, if there is room. Returns its bytes.
+    ///
+    /// Errors: there is none. The OSD's session is to be closed.
+    pub fn add(&mut self, from: OsdId, front: usize) -> Result<usize, DecodeError> {
+        let (known, bytes) = (self.0.entry(from).or_default(), front + QUERY_BYTES);
+        if *known + bytes > QUERIED_BYTES_MAX {
+            let waiting = *known as u64;
+            return Err(DecodeError::Value { what: "bytes of questions that wait for maps to come", value: waiting });
+        }
+        *known += bytes;
+        Ok(bytes)
+    }
+
+    fn remove(&mut self, from: OsdId, bytes: usize) {
+        if let Some(known) = self.0.get_mut(&from) {
+            *known -= bytes;
+        }
+    }
+
+    /// Forgets all questions of an OSD.
+    pub fn forget(&mut self, from: OsdId) {
+        self.0.remove(&from);
+    }
+
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
 }
 
 /// Returns the memory of an operation that waits for its map.
@@ -49,7 +92,10 @@ impl Shard {
                         self.dispatch_op(session, tid, *op, times);
                     }
                     Deferred::Ack { session, ack } => self.dispatch_ack(session, *ack),
-                    Deferred::Query { from, message } => self.query(from, message),
+                    Deferred::Query { from, message, bytes } => {
+                        self.queried.remove(from, bytes);
+                        self.query(from, message);
+                    }
                 }
             }
         }
@@ -76,5 +122,26 @@ impl Shard {
             });
         }
         deferred.retain(|_, all| !all.is_empty());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_of_one_osd_that_wait_are_bounded() {
+        let (mut queried, taken_over, other) = (Queried::default(), OsdId(1), OsdId(2));
+        let mut sizes = Vec::new();
+        while let Ok(bytes) = queried.add(taken_over, 3000) {
+            sizes.push(bytes);
+        }
+        assert!(sizes.iter().sum::<usize>() <= QUERIED_BYTES_MAX && sizes.len() > 5000);
+        let half = QUERIED_BYTES_MAX / 2;
+        assert!(queried.add(other, half).is_ok() && queried.add(other, half).is_err());
+        queried.remove(taken_over, sizes[0]);
+        assert!(queried.add(taken_over, 3000).is_ok() && queried.add(taken_over, 3000).is_err());
+        queried.forget(taken_over);
+        assert!(queried.add(taken_over, 3000).is_ok());
     }
 }

@@ -16,6 +16,7 @@ mod memory;
 mod merges;
 mod monitors;
 mod operators;
+pub(crate) mod own_copy;
 mod peers;
 mod placement;
 mod splits;
@@ -40,7 +41,7 @@ use crate::ops::Limits;
 use crate::scrub::background_check::{BackgroundCheck, CheckCounts};
 use crate::scrub::schedule::ScrubSchedule;
 use bench::{Bench, BenchError};
-use deferred::Deferred;
+use deferred::{Deferred, Queried};
 use homes::Homes;
 use host::Host;
 use merges::Merges;
@@ -73,6 +74,7 @@ pub struct Shard {
     /// Placements of the map that comes into force next.
     placing: Option<MappingUpdate>,
     deferred: BTreeMap<Epoch, Vec<Deferred>>,
+    queried: Queried,
     /// Acknowledgements to primaries, gathered over a turn: the newest of each group.
     rep_replies: BTreeMap<(OsdId, PgId), (Epoch, EVersion)>,
     /// Reports about single updates that go with them.
@@ -109,6 +111,7 @@ impl Shard {
             mapping: PgMapping::default(),
             placing: None,
             deferred: BTreeMap::new(),
+            queried: Queried::default(),
             rep_replies: BTreeMap::new(),
             rep_hops: BTreeMap::new(),
             sent: SentQueue::default(),
@@ -385,6 +388,7 @@ impl Shard {
         self.host.agenda.scrubs_later.clear();
         self.forget_deferred(|_| true);
         self.deferred.clear();
+        self.queried.clear();
         self.sent.clear();
         self.host.agenda.effects.clear();
         self.host.outbox.reports.clear();

@@ -102,7 +102,7 @@ impl Shard {
             bad_copies: self.host.shared.bad_copies,
         };
         let pgs = std::mem::take(&mut self.host.outbox.reports).into_values().collect();
-        OsdBeacon { osd: self.host.whoami, epoch: self.host.maps.epoch(), stats, pgs, options: None }
+        OsdBeacon { osd: self.host.whoami, epoch: self.host.maps.epoch(), stats, pgs, options: None, pings: None }
     }
 
     /// Sends what was gathered over a turn for monitors.

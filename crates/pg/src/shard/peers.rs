@@ -11,7 +11,7 @@ use crate::messages::rename::Rehome;
 use crate::messages::replication::RepOpReply;
 use crate::messages::room::{RoomGet, RoomTold};
 use crate::messages::table::GroupMessage;
-use crate::messages::{PeerKind, PeerMessage};
+use crate::messages::{PeerKind, PeerMessage, sequence};
 use mutant::Mutant;
 use std::time::Duration;
 use types::OsdId;
@@ -24,7 +24,13 @@ impl Shard {
     pub fn peer_message(&mut self, from: OsdId, envelope: &Envelope, began: Duration) -> Result<(), DecodeError> {
         let tid = envelope.header.tid;
         match PeerKind::of(envelope.header.kind) {
-            Some(kind) => self.handle(from, tid, kind.open(envelope)?, began),
+            Some(kind) => match kind.open(envelope).and_then(|message| sequence::check(&message).map(|()| message))? {
+                PeerMessage::PgQuery(query) if query.epoch > self.host.maps.epoch() => {
+                    let bytes = self.queried.add(from, envelope.front.len())?;
+                    self.defer(query.epoch, Deferred::Query { from, message: query, bytes });
+                }
+                message => self.handle(from, tid, message, began),
+            },
             None => tracing::warn!(%from, kind = envelope.header.kind, "message of unknown type ignored"),
         }
         self.coded_reads_done();
@@ -38,10 +44,7 @@ impl Shard {
             M::OsdOpReply(reply) => self.osd_answers(tid, &reply),
             M::RepOp(message) => self.hand_to(message, |pg, cx, message| pg.rep_op(cx, from, message, began)),
             M::RepOpReply(reply) => self.members_durable(from, reply),
-            M::PgQuery(query) => match query.epoch > self.host.maps.epoch() {
-                true => self.defer(query.epoch, Deferred::Query { from, message: query }),
-                false => self.query(from, query),
-            },
+            M::PgQuery(query) => self.query(from, query),
             M::PgNotify(notify) => self.members_told(from, notify),
             M::PgLogGet(message) => {
                 self.hand_to(message, |pg, cx, message| pg.agreement().log_wanted(cx, from, &message))
@@ -248,6 +251,7 @@ impl Shard {
         for deferred in self.deferred.values_mut() {
             deferred.retain(|deferred| !matches!(deferred, Deferred::Query { from, .. } if *from == osd));
         }
+        self.queried.forget(osd);
         self.pgs.values_mut().for_each(|pg| pg.session_ended(&mut self.host.context(), osd));
         // Questions for objects that it copies: it asks again if it still wants the answers.
         self.client_closed(session_of(osd));

@@ -65,6 +65,8 @@ pub(super) struct Cluster {
     backoffs: Vec<(SessionId, OsdBackoff)>,
     /// Maps that sessions were sent, by their newest epoch.
     pub shared: Vec<(SessionId, Epoch)>,
+    /// Lines for the cluster log.
+    pub cluster_log: Vec<(OsdId, String)>,
     /// Epochs from which OSDs have asked for maps.
     pub wanted: Vec<(OsdId, Epoch)>,
     started: BTreeMap<PgId, PgHistory>,
@@ -202,6 +204,7 @@ impl Cluster {
             told: Vec::new(),
             backoffs: Vec::new(),
             shared: Vec::new(),
+            cluster_log: Vec::new(),
             wanted: Vec::new(),
             started: BTreeMap::new(),
             pg_nums: [(Epoch(1), pg_num)].into(),
@@ -606,6 +609,7 @@ impl Cluster {
                 Output::ToClient { session, envelope } => self.client_hears(session, &envelope),
                 Output::ToOsd { osd: to, envelope } => self.in_transit.push_back((osd, to, envelope)),
                 Output::ToMonitor { envelope } => self.monitor_hears(osd, &envelope),
+                Output::ToClusterLog { message, .. } => self.cluster_log.push((osd, message)),
                 Output::NeedMaps { from } => self.wanted.push((osd, from)),
                 // Outputs that come behind it are never seen.
                 Output::Fatal(_) if self.may_stop.contains(&osd) => {

@@ -6,7 +6,7 @@ use crate::group::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use crate::group::pg::Pg;
 use crate::scrub::ScrubMark;
 use crate::scrub::repair::{KeepCopyError, Kept};
-use crate::{ScrubTuning, Tuning};
+use crate::{OwnCopyError, ScrubTuning, Tuning};
 use bytes::Bytes;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -554,10 +554,39 @@ fn deep_scrubs_count_omaps_once_and_those_that_are_larger_than_an_operator_wants
     for (large_omap_keys, large_omap_bytes, large) in [(0, u64::MAX, all), (1, 8, 0), (1, 7, all)] {
         tune(&mut cluster, ScrubTuning { large_omap_keys, large_omap_bytes, ..usual });
         assert_eq!(counts(scrub(&mut cluster, true, false)), (all, large));
+        let told = std::mem::take(&mut cluster.cluster_log);
+        assert_eq!(told.len() as u64, large, "{told:?}");
+        if let Some((osd, line)) = told.first() {
+            let (begin, end) = ("Large omap object found. Object: 1:", " Key count: 1 Size (bytes): 8");
+            assert!(*osd == A && line.starts_with(begin) && line.ends_with(end), "{osd}: {line}");
+        }
     }
     tune(&mut cluster, usual);
     assert_eq!(counts(scrub(&mut cluster, false, false)), (all, all), "a light scrub does not count");
     assert_eq!(counts(scrub(&mut cluster, true, false)), (all, 0));
+}
+
+#[test]
+fn operators_see_the_omap_of_each_osds_own_copy() {
+    let mut cluster = filled(7);
+    write(&mut cluster, B, OBJECTS, 9);
+    let omap = |cluster: &mut Cluster, osd: OsdId, pgid: PgId, n: u32| {
+        remembering(cluster, osd, |cluster| {
+            for _ in 0..100 {
+                match cluster.shard(osd).own_omap(pgid, &object(n)) {
+                    Err(OwnCopyError::NotYet) => pass(cluster),
+                    done => return done,
+                }
+            }
+            panic!("{osd} does not come to read it");
+        })
+    };
+    let entries = vec![(Bytes::from_static(b"key"), Bytes::from_static(b"value"))];
+    assert_eq!(omap(&mut cluster, C, PG, 3), Ok((Bytes::new(), entries.clone())));
+    assert_eq!(omap(&mut cluster, B, PG, OBJECTS), Ok((Bytes::new(), entries)), "nobody else has it");
+    assert_eq!(omap(&mut cluster, A, PG, OBJECTS), Err(OwnCopyError::NoObject));
+    let other = PgId { seed: 99, ..PG };
+    assert_eq!(omap(&mut cluster, A, other, 3), Err(OwnCopyError::NoGroup(other)));
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! Sessions between OSDs that end while both live, and members that stop while an object is on its way to them.
 
 use super::cluster::{Cluster, HASH, OBJECT, PG, POOL};
+use crate::group::log::{LogEntry, PgLog};
 use crate::group::pg::Pg;
 use crate::messages::healing::{PgPush, PgPushAck};
 use crate::messages::replication::{RepOp, RepOpReply};
 use crate::ops::Limits;
 use bytes::Bytes;
 use std::time::Duration;
-use types::{Epoch, ObjectId, OsdId};
+use types::{EVersion, Epoch, ObjectId, OsdId};
 use wire::Message;
 use wire::messages::Op;
 
@@ -353,4 +354,45 @@ fn sessions_of_erasure_coded_groups_may_end_at_any_time() {
     for seed in 0..60 {
         random_ends(Cluster::coded_limited(seed, small_pieces()), seed, 3, Change::Replace);
     }
+}
+
+fn log(cluster: &mut Cluster, osd: OsdId) -> &PgLog {
+    &cluster.shard(osd).groups().next().expect("a member").core.log
+}
+
+/// Tells a member of an update by its primary, after `forge` has changed what the primary would say. Returns whether
+/// the message can be read, and how many updates the log has more.
+fn forged(forge: impl FnOnce(&mut RepOp)) -> (bool, u64) {
+    let mut cluster = Cluster::limited(3, 7, Limits::default());
+    append(&mut cluster, A, 1);
+    let head = log(&mut cluster, B).head();
+    let member = cluster.shard(B).groups().next().expect("a member");
+    let (pg, info) = (member.core.pg_interval(), member.core.info.clone());
+    let entry = member.core.log.entries().next_back().expect("an update").clone();
+    let entry = LogEntry { version: EVersion { version: head.version + 1, ..head }, ..entry };
+    let (others, steps) = (Vec::new(), Vec::new());
+    let mut update = RepOp { pg, entry, others, info, committed: EVersion::ZERO, steps, hops_wanted: false };
+    forge(&mut update);
+    let envelope = update.seal(3, wire::Target::default());
+    let is_read = cluster.shard(B).peer_message(A, &envelope, Duration::ZERO).is_ok();
+    (is_read, log(&mut cluster, B).head().version - head.version)
+}
+
+fn later(entry: &LogEntry, by: u64) -> LogEntry {
+    let version = EVersion { version: entry.version.version + by, ..entry.version };
+    LogEntry { version, ..entry.clone() }
+}
+
+#[test]
+fn updates_that_do_not_follow_the_log_are_not_taken_and_harm_nobody() {
+    let others = |update: &mut RepOp, gap: u64| {
+        update.others = vec![update.entry.clone(), later(&update.entry, 1)];
+        update.entry = later(&update.entry, 2 + gap);
+    };
+    assert_eq!(forged(|update| others(update, 0)), (true, 3));
+    assert_eq!(forged(|update| others(update, 1)), (false, 0));
+    assert_eq!(forged(|update| update.entry.version.version = u64::MAX), (false, 0));
+    assert_eq!(forged(|update| update.entry = later(&update.entry, 5)), (true, 0));
+    // Nothing is missing, but its epoch is one of long ago.
+    assert_eq!(forged(|update| update.entry.version.epoch = Epoch(0)), (true, 0));
 }

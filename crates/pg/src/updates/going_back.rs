@@ -11,7 +11,7 @@ use crate::ops::after;
 use crate::updates::machine::Updates;
 use std::collections::BTreeMap;
 use store::Step;
-use types::{EVersion, ObjectId, ReqId};
+use types::{EVersion, ObjectId};
 
 impl Updates<'_> {
     /// Gives the former state of an object, which is here, a new version. Members get that as a log entry, and lack the
@@ -22,18 +22,11 @@ impl Updates<'_> {
         let first = self.core.log.next_version(cx.map.epoch);
         let clones = self.core.void_clones(object, voids);
         let entry = |object: &ObjectId, at: usize, kind, prior_version| LogEntry {
-            version: after(first, at),
-            kind,
-            object: object.clone(),
             prior_version,
-            reqid: ReqId::default(),
             user_version: former.as_ref().map_or(newest.user_version, |info| info.user_version),
             mtime: former.as_ref().map_or(newest.mtime, |info| info.mtime),
-            result: 0,
-            op_results: Vec::new(),
-            undo: Default::default(),
-            skipped: Default::default(),
             voids,
+            ..LogEntry::new(after(first, at), kind, object.clone())
         };
         let others = clones.iter().enumerate();
         let others: Vec<_> = others.map(|(at, (clone, had))| entry(clone, at, LogKind::Delete, *had)).collect();

@@ -1,7 +1,6 @@
 //! Executed updates are made ready: all that is stored and sent of them is computed before anything changes.
 
 use crate::coded::change::ShardWrites;
-use crate::coded::skipped::Skipped;
 use crate::coded::state::Coded;
 use crate::coded::undo::Undo;
 use crate::context::Context;
@@ -13,7 +12,7 @@ use crate::intake::replies::fill_results;
 use crate::ops::{Effects, OpResult, OtherChange, WatchEffect, after};
 use bytes::Bytes;
 use store::Step;
-use types::{EVersion, ObjectId, ReqId, Utime};
+use types::{EVersion, ObjectId};
 use wire::messages::{OpFlags, OsdOpReply};
 
 /// An executed update that is ready to be submitted.
@@ -79,9 +78,6 @@ impl PreparedUpdate {
             None => core.protection().undo(|| Undo::Lost),
         };
         let own = LogEntry {
-            version,
-            kind,
-            object: op.object.clone(),
             prior_version: effects.prior_version,
             reqid: op.reqid,
             user_version: effects.user_version,
@@ -89,8 +85,7 @@ impl PreparedUpdate {
             result: effects.result,
             op_results,
             undo,
-            skipped: Skipped::default(),
-            voids: EVersion::ZERO,
+            ..LogEntry::new(version, kind, op.object.clone())
         };
         let mut steps = std::mem::take(&mut effects.steps);
         let writes = effects.change.take().map(|change| coded.code().shard_steps(&op.object, &change, &mut steps));
@@ -161,18 +156,10 @@ fn take_results(cx: &Context<'_>, op: &ClientOp, effects: &mut Effects) -> Vec<(
 /// whose request it was.
 fn other_entry(other: &OtherChange, version: EVersion, undo: Undo) -> LogEntry {
     LogEntry {
-        version,
-        kind: other.kind,
-        object: other.object.clone(),
         prior_version: other.prior_version,
-        reqid: ReqId::default(),
         user_version: other.user_version,
-        mtime: Utime::ZERO,
-        result: 0,
-        op_results: Vec::new(),
         undo,
-        skipped: Skipped::default(),
-        voids: EVersion::ZERO,
+        ..LogEntry::new(version, other.kind, other.object.clone())
     }
 }
 

@@ -159,7 +159,8 @@ impl Updates<'_> {
             // Came twice; what is durable is acknowledged below when its transaction is.
             return None;
         }
-        if message.entry.version.version != head.version + 1 + message.others.len() as u64 {
+        // The other ones follow the first, as was checked when they came.
+        if !self.core.log.may_append(message.others.first().unwrap_or(&message.entry)) {
             tracing::error!(pg = %self.core.id, %from, update = %message.entry.version, follows = %head, "updates are missing");
             self.cause(cx, Effect::SessionEnded(from));
             return None;

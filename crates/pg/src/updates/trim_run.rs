@@ -87,10 +87,10 @@ impl SnapTrim {
         self.listed
     }
 
-    /// Returns how many snapshots of `removed` are not done with.
-    pub fn queued(&self, removed: Option<&IntervalSet>) -> u64 {
+    /// Returns the snapshots of `removed` that are not done with.
+    pub fn queued(&self, removed: Option<&IntervalSet>) -> IntervalSet {
         let mut left = removed.cloned().unwrap_or_default();
         left.subtract(&self.done);
-        left.size()
+        left
     }
 }

@@ -137,6 +137,12 @@ fn need_of(action: Action) -> Need {
     }
 }
 
+/// True for what one may set of a bucket while it is made.
+fn is_of_making(action: Action) -> bool {
+    use Action::*;
+    matches!(action, PutBucketAcl | PutBucketOwnershipControls | PutBucketObjectLockConfiguration | PutBucketVersioning)
+}
+
 /// Judges a request. The first of these that applies decides:
 ///
 /// 1. An operator may do everything.
@@ -146,7 +152,8 @@ fn need_of(action: Action) -> Need {
 /// 5. The bucket's policy allows. A public one gives nothing to other accounts if that is blocked. A user without all
 ///    rights of his account needs a policy of his own, too, in a bucket of another account.
 /// 6. A policy of the user allows, in a bucket of his account.
-/// 7. The user owns what the action is about, and the action is not one that lists rule.
+/// 7. The user owns what the action is about, and the action is not one that lists rule; or there is no bucket yet, and
+///    the user makes it.
 /// 8. A list allows, if lists count. Grants to everybody do not count if that is blocked.
 /// 9. Otherwise the request is denied.
 pub fn judge(request: &AccessRequest<'_>) -> Access {
@@ -165,7 +172,10 @@ pub fn judge(request: &AccessRequest<'_>) -> Access {
     let Some(bucket) = request.bucket else {
         return match own {
             Some(statement) => Access::Allowed(AllowedBy::UserPolicy(statement)),
-            None if root && need_of(request.action) == Need::Account => Access::Allowed(AllowedBy::Ownership),
+            // A bucket that is made will be its maker's.
+            None if root && (need_of(request.action) == Need::Account || is_of_making(request.action)) => {
+                Access::Allowed(AllowedBy::Ownership)
+            }
             None => Access::Denied(DeniedBy::Default),
         };
     };

@@ -291,6 +291,12 @@ fn requests_without_a_bucket() {
         ("ann/kid", Some(("Allow", "s3:*")), Action::CreateBucket, true),
         ("ann", Some(("Deny", "s3:CreateBucket")), Action::CreateBucket, false),
         ("ann", None, Action::DeleteBucket, false),
+        ("ann", None, Action::PutBucketAcl, true),
+        ("ann", Some(("Deny", "s3:PutBucketAcl")), Action::PutBucketAcl, false),
+        ("ann", Some(("Deny", "s3:PutBucketAcl")), Action::CreateBucket, true),
+        ("ann", None, Action::PutBucketObjectLockConfiguration, true),
+        ("", None, Action::PutBucketOwnershipControls, false),
+        ("ann/kid", None, Action::PutBucketVersioning, false),
     ] {
         let scene = policies.map(|(effect, action)| Scene::new().with_user_policy(effect, action));
         let user_policy = scene.and_then(|scene| scene.user_policy);

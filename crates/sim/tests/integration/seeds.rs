@@ -369,10 +369,14 @@ fn islands_answer_nothing_that_is_out_of_date() {
 /// each kind instead of the usual number.
 #[test]
 fn clusters_keep_their_promises_with_keys() {
-    use sim::setup::{CODED_SEEDS, KEY_SEEDS, QUORUM_SEEDS, ROTATION_SEEDS, SHARD_SEEDS, SNAP_SEEDS};
+    use sim::setup::{
+        CODED_SEEDS, KEY_SEEDS, KEY_TROUBLE_SEEDS, QUORUM_SEEDS, ROTATION_SEEDS, SHARD_SEEDS, SNAP_SEEDS,
+    };
     let count = runs("NACRE_SIM_KEY_SEEDS", NEWER_RUNS);
+    let troubles = [0, QUORUM_SEEDS, CODED_SEEDS].map(|kind| kind + KEY_TROUBLE_SEEDS);
     let kinds = [0, CODED_SEEDS, SNAP_SEEDS, QUORUM_SEEDS, SHARD_SEEDS, QUORUM_SEEDS + ROTATION_SEEDS];
-    check((0..count).flat_map(|seed| kinds.map(|kind| KEY_SEEDS + kind + seed)));
+    let kinds: Vec<u64> = kinds.into_iter().chain(troubles).collect();
+    check((0..count).flat_map(|seed| kinds.iter().map(move |kind| KEY_SEEDS + kind + seed)));
 }
 
 /// There are three or five monitors, with misfortunes of their own. `NACRE_SIM_QUORUM_SEEDS=n`: `n` seeds instead of

@@ -8,9 +8,11 @@ pub mod heartbeat;
 pub mod long;
 pub mod mon;
 mod pg_state_names;
+mod pg_times;
 pub mod quorum;
 
 pub use pg_state_names::{pg_state_bit, pg_state_text};
+pub use pg_times::PgTimes;
 
 /// Implements [`crate::Message`] for a struct whose front is one versioned block of its fields, in order. Fields behind
 /// `since N` came with version N of the block; earlier ones give their default.

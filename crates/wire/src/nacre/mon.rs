@@ -232,9 +232,46 @@ pub struct OsdBeacon {
     pub pgs: Vec<PgReport>,
     /// Its options that have values of their own; `None`: as it told before.
     pub options: Option<Vec<OptionReport>>,
+    /// The time that other OSDs took to answer it; `None`: as it told before.
+    pub pings: Option<Vec<PingReport>>,
 }
 
-message!(OsdBeacon = kind::OSD_BEACON, version 2 { osd, epoch, stats, pgs; since 2 { options } });
+message!(OsdBeacon = kind::OSD_BEACON, version 3 { osd, epoch, stats, pgs; since 2 { options }; since 3 { pings } });
+
+/// The time that answers took over some minutes, in microseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct PingTook {
+    pub average_us: u32,
+    pub least_us: u32,
+    pub most_us: u32,
+}
+
+block!(PingTook, version 1 { average_us, least_us, most_us });
+
+/// The time that one OSD's answers to another one's signs of life took on one network.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PingReport {
+    /// The OSD that answers.
+    pub osd: OsdId,
+    /// True on the network of clients, false on that between OSDs.
+    pub is_front: bool,
+    /// Over the last minute, five and fifteen minutes that are over.
+    pub one: PingTook,
+    pub five: PingTook,
+    pub fifteen: PingTook,
+    /// The last answer, and when it came.
+    pub last_us: u32,
+    pub answered_at: Utime,
+}
+
+block!(PingReport, version 1 { osd, is_front, one, five, fifteen, last_us, answered_at });
+
+impl PingReport {
+    /// Returns the largest of the means over some minutes, in microseconds.
+    pub fn slowest_us(&self) -> u32 {
+        [self.one, self.five, self.fifteen].map(|took| took.average_us).into_iter().max().unwrap_or_default()
+    }
+}
 
 /// Sources of options' values. A greater number wins.
 pub mod option_source {
@@ -470,18 +507,31 @@ mod tests {
             is_ignored: false,
         };
         let (epoch, stats) = (Epoch(9), OsdStats::default());
-        let told = OsdBeacon { osd: OsdId(3), epoch, stats, pgs: Vec::new(), options: Some(vec![report]) };
+        let (options, pings) = (Some(vec![report]), None);
+        let told = OsdBeacon { osd: OsdId(3), epoch, stats, pgs: Vec::new(), options, pings };
         let sealed = told.clone().seal(0, Target::PACIFIC);
         assert_eq!(OsdBeacon::open(&sealed).expect("its own encoding"), told);
         let silent = OsdBeacon { options: None, ..told };
         let front = silent.clone().seal(0, Target::PACIFIC).front;
-        // Version 1 ended before the options: one flag that says that there are none.
-        let mut earlier = front[..front.len() - 1].to_vec();
+        // Version 1 ended before the options and version 2 before the pings: flags that say that there are none.
+        let mut earlier = front[..front.len() - 2].to_vec();
         earlier[0] = 1;
         let length = u32::try_from(earlier.len() - 6).expect("short");
         earlier[2..6].copy_from_slice(&length.to_le_bytes());
         let envelope = crate::Envelope { front: earlier.into(), ..sealed };
         assert_eq!(OsdBeacon::open(&envelope).expect("version 1"), silent);
+        let took = |us| PingTook { average_us: us, least_us: us + 1, most_us: us + 2 };
+        let ping = PingReport {
+            osd: OsdId(4),
+            is_front: true,
+            one: took(1),
+            five: took(5),
+            fifteen: took(15),
+            last_us: 9,
+            answered_at: Utime { sec: 6, nsec: 7 },
+        };
+        let told = OsdBeacon { pings: Some(vec![ping]), ..silent };
+        assert_eq!(OsdBeacon::open(&told.clone().seal(0, Target::PACIFIC)).expect("its own encoding"), told);
     }
 
     #[test]

@@ -64,11 +64,45 @@ pub struct MonHello {
     pub quorum: Option<QuorumReport>,
     /// The sender's options that have values of their own.
     pub options: Vec<OptionReport>,
+    /// The sender's state, as it was when monitors were last told to compare theirs.
+    pub state_sum: Option<StateSum>,
 }
 
-message!(MonHello = kind::MON_HELLO, version 2 {
-    fsid, server, founder, name, addrs, metadata, wall, quorum; since 2 { options }
+message!(MonHello = kind::MON_HELLO, version 3 {
+    fsid, server, founder, name, addrs, metadata, wall, quorum; since 2 { options }; since 3 { state_sum }
 });
+
+/// A monitor's state in short, for comparison.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct StateSum {
+    /// Version of the software, by which the encoding may differ.
+    pub software: String,
+    /// The last batch that is in it.
+    pub applied: u64,
+    /// Length and checksum of its encoding.
+    pub bytes: u64,
+    pub crc: u32,
+}
+
+impl Encode for StateSum {
+    fn encode(&self, w: &mut Writer) {
+        w.versioned(1, 1, |w| {
+            w.str(&self.software);
+            w.u64(self.applied);
+            w.u64(self.bytes);
+            w.u32(self.crc);
+        });
+    }
+}
+
+impl Decode for StateSum {
+    const MIN_BYTES: usize = 30;
+
+    fn decode(r: &mut Reader<'_>) -> Result<StateSum, DecodeError> {
+        let (_, mut r) = r.versioned("state sum", 1)?;
+        Ok(StateSum { software: r.get()?, applied: r.u64()?, bytes: r.u64()?, crc: r.u32()? })
+    }
+}
 
 /// Outcomes of a [`MonHello`].
 pub mod verdict {
@@ -302,12 +336,13 @@ mod tests {
             wall: Utime { sec: 5, nsec: 6 },
             quorum: None,
             options: Vec::new(),
+            state_sum: None,
         };
         let sealed = hello.clone().seal(0, Target::PACIFIC);
         assert_eq!(sealed.header.kind, 0x4e40);
-        // version, compat, length | fsid | server | founder | name | addrs | metadata | wall | quorum | options
+        // version, compat, length | fsid | server | founder | name | addrs | metadata | wall | quorum | options | sum
         let expect = [
-            &[2, 1, 59, 0, 0, 0][..],
+            &[3, 1, 60, 0, 0, 0][..],
             &[7; 16],
             &[2, 1, 0, 0, 0, 0, 0, 0],
             &[0; 8],
@@ -317,12 +352,19 @@ mod tests {
             &[5, 0, 0, 0, 6, 0, 0, 0],
             &[0],
             &[0; 4],
+            &[0],
         ];
         let expect: Vec<u8> = expect.concat();
         assert_eq!(sealed.front[..], expect[..], "{:?}", &sealed.front[..]);
-        // Version 1 ended before the options.
-        let mut earlier = expect[..expect.len() - 4].to_vec();
-        (earlier[0], earlier[2]) = (1, 55);
-        assert_eq!(MonHello::open(&Envelope { front: earlier.into(), ..sealed }).unwrap(), hello);
+        // Version 1 ended before the options, version 2 before the sum.
+        for (version, left_out) in [(1, 5), (2, 1)] {
+            let mut earlier = expect[..expect.len() - left_out].to_vec();
+            (earlier[0], earlier[2]) = (version, 60 - left_out as u8);
+            let envelope = Envelope { front: earlier.into(), ..sealed.clone() };
+            assert_eq!(MonHello::open(&envelope).unwrap(), hello, "version {version}");
+        }
+        let told =
+            MonHello { state_sum: Some(StateSum { software: "1.2".into(), applied: 1, bytes: 2, crc: 3 }), ..hello };
+        assert_eq!(MonHello::open(&told.clone().seal(0, Target::PACIFIC)).unwrap(), told);
     }
 }

@@ -7,6 +7,8 @@
 
 pub mod harm;
 mod honest;
+mod peers;
+mod servers;
 pub mod visit;
 
 use cluster_tests::{TestCluster, clients_are_here, is_whole_suite};
@@ -61,14 +63,14 @@ pub fn places(cluster: &TestCluster) -> Vec<Place> {
     places
 }
 
-/// Resident memory of each daemon, by its process.
-fn memory(cluster: &TestCluster) -> BTreeMap<i32, u64> {
+/// Resident memory of a monitor and the first `osds` OSDs, by their processes.
+fn memory(cluster: &TestCluster, osds: u32) -> BTreeMap<i32, u64> {
     let resident = |pid: i32| {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default().to_owned();
         line.split_whitespace().next().and_then(|number| number.parse().ok()).unwrap_or(0)
     };
-    let names = (0..OSDS).map(|osd| format!("osd.{osd}")).chain(["mon.a".to_owned()]);
+    let names = (0..osds).map(|osd| format!("osd.{osd}")).chain(["mon.a".to_owned()]);
     names.map(|name| cluster.pid_of(&name).as_raw_nonzero().get()).map(|pid| (pid, resident(pid))).collect()
 }
 
@@ -138,7 +140,7 @@ fn no_daemon_minds_what_comes_to_its_ports() {
     let places = places(&cluster);
     let monitor = &places[0];
     visitor.renew(monitor, &mut random);
-    let before = memory(&cluster);
+    let before = memory(&cluster, OSDS);
     let mut visits = Visits::default();
     let mut honest = Honest::begin(&cluster, "p");
     // Quiet times lie between those with visitors, so that whatever else the machine does falls on both.
@@ -170,7 +172,7 @@ fn no_daemon_minds_what_comes_to_its_ports() {
     }
     honest.end();
     serves(&cluster, seed);
-    let after = memory(&cluster);
+    let after = memory(&cluster, OSDS);
     visits.are_of_all_kinds();
     assert!(times.are_good(), "honest clients suffer: {times}");
     assert!(visitor.replays_let_in == 0, "{} replayed conversations were believed", visitor.replays_let_in);

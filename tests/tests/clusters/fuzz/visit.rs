@@ -38,6 +38,13 @@ pub struct Place {
     pub to: SocketAddr,
 }
 
+impl Place {
+    /// True for ports where OSDs keep sessions with each other.
+    fn is_for_peers(&self) -> bool {
+        self.name.starts_with("cluster_addrs") || self.name.starts_with("public_addrs")
+    }
+}
+
 /// Somebody with a key, who visits daemons.
 pub struct Visitor {
     /// The key's owner with tickets, as a monitor gave them last: in crc mode, and in secure mode.
@@ -51,7 +58,13 @@ pub struct Visitor {
     /// [`SILENCE`], or what the last visit without harm took to come in, if that was longer.
     silence: Duration,
     pub replays_let_in: u64,
+    /// The daemon that the visitor says it is, with its addresses; `None`: a client.
+    daemon: Option<(EntityName, EntityAddrVec)>,
+    says: Says,
 }
+
+/// Makes what a visitor says.
+pub type Says = Box<dyn FnMut(&mut Random) -> Envelope>;
 
 /// The honest end of one conversation.
 struct Talk {
@@ -117,6 +130,19 @@ impl Visitor {
         Visitor::with(&conf, who)
     }
 
+    /// A visitor with the key that monitors share.
+    pub fn as_monitor(conf: &Path, keyring: &Path) -> Visitor {
+        let mut conf = ConfFile::load(conf).expect("a ceph.conf");
+        let who = Who::new("mon", "");
+        conf.set(&who, "keyring", &keyring.display().to_string());
+        Visitor::with(&conf, &who)
+    }
+
+    /// The visitor, who says that it is this daemon, at these addresses, and says this.
+    pub fn coming_as(self, me: EntityName, addrs: EntityAddrVec, says: Says) -> Visitor {
+        Visitor { daemon: Some((me, addrs)), says, ..self }
+    }
+
     fn with(conf: &ConfFile, who: &Who) -> Visitor {
         let login = Login::from_file(conf, who).expect("a key");
         let name = who.entity().expect("a name");
@@ -133,7 +159,17 @@ impl Visitor {
         let random = File::open("/dev/urandom").expect("the kernel has random bytes");
         let takes_crc = login.policy.service_modes.contains(&Mode::Crc);
         let (recorded, kept) = (BTreeMap::new(), VecDeque::new());
-        Visitor { clients, takes_crc, random, recorded, kept, silence: SILENCE, replays_let_in: 0 }
+        Visitor {
+            clients,
+            takes_crc,
+            random,
+            recorded,
+            kept,
+            silence: SILENCE,
+            replays_let_in: 0,
+            daemon: None,
+            says: Box::new(envelope),
+        }
     }
 
     /// Gets new tickets from a monitor, by conversations that nobody harms.
@@ -152,12 +188,20 @@ impl Visitor {
     fn talk(&self, place: &Place, is_secure: bool, seed: u64) -> (Talk, ConnId) {
         let client = self.clients[usize::from(is_secure)].clone();
         let me = EntityName { kind: EntityType::CLIENT, num: -1 };
-        let config = Config { me, bulk_min_bytes: None, ..Config::client(client.name().clone(), seed) };
+        let mut config = Config { me, bulk_min_bytes: None, ..Config::client(client.name().clone(), seed) };
+        let mut policy = Policy::LOSSY_CLIENT;
+        if let Some((me, addrs)) = &self.daemon {
+            (config.me, config.my_addrs) = (*me, addrs.clone());
+            let is_peer = (me.kind, place.kind) == (EntityType::OSD, EntityType::OSD) && place.is_for_peers();
+            policy.lossy = !is_peer;
+        }
         let mut messenger = Messenger::new(config);
         let name = EntityName { kind: place.kind, num: place.number };
-        let session = messenger.connect(name, &place.addrs, Policy::LOSSY_CLIENT, Duration::ZERO);
+        let session = messenger.connect(name, &place.addrs, policy, Duration::ZERO);
         let Some(Output::Connect { conn, .. }) = messenger.poll() else { panic!("{} cannot be dialled", place.name) };
-        let (connector, begin) = (Connector::new(client), Instant::now());
+        let is_monitor = self.daemon.as_ref().is_some_and(|(me, _)| me.kind == EntityType::MON);
+        let connector = if is_monitor { Connector::among_monitors(client) } else { Connector::new(client) };
+        let begin = Instant::now();
         messenger.connected(conn, begin.elapsed());
         let random = self.random.try_clone().expect("a descriptor");
         (Talk { messenger, connector, random, begin, session, came_in: false, harms_records: None }, conn)
@@ -211,7 +255,7 @@ impl Visitor {
         while talk.begin.elapsed() < VISIT {
             if talk.came_in && to_say < MESSAGES && harm.goes_on() {
                 to_say += 1;
-                talk.messenger.send(talk.session, envelope(random));
+                talk.messenger.send(talk.session, (self.says)(random));
             }
             let Some(bytes) = talk.next() else { break };
             entered = entered.or(talk.came_in.then(|| talk.begin.elapsed()));

@@ -97,7 +97,9 @@ fn sessions_at_the_managers_address_end_with_the_secrets_of_managers() {
     h.pass(secs(5));
     assert_eq!(ended(&h), 0);
     assert_eq!(h.command(admin, r#"{"prefix":"auth rm","entity":"mgr.x"}"#).result, 0);
-    // Not all come again at once.
+    // Not all come again at once, and answers have a second to get there.
+    h.pass(secs(1));
+    assert_eq!(ended(&h), 0);
     h.pass(secs(1));
     assert_eq!(ended(&h), 16);
     h.pass(secs(1));
@@ -112,6 +114,39 @@ fn sessions_at_the_managers_address_end_with_the_secrets_of_managers() {
     assert!(!h.closed.contains(&again) && h.noout_at_manager(again) == 0);
     h.pass(secs(3700));
     assert!(h.closed.contains(&again) && !h.closed.contains(&at_monitor));
+}
+
+/// A client whose session ends repeats what was not answered.
+#[test]
+fn a_session_at_the_managers_address_ends_once_its_commands_are_answered() {
+    let client = ("client.m", KeyKind::Aes, &[("mon", "allow r"), ("mgr", "allow *")][..]);
+    let manager = ("mgr.x", KeyKind::Aes, &[("mon", "allow profile mgr"), ("mgr", "allow *")][..]);
+    let mut h = asking(&[client, manager]);
+    let admin = h.join(2, "client.admin", EntityName::client(1));
+    let mut client = h.party("client.m");
+    h.meet(4, &mut client).unwrap();
+    let [busy, idle] = [1, 2].map(|number| {
+        let there = h.reach_manager(100 + number, &client).unwrap();
+        h.begin_at_manager(number, &there)
+    });
+    assert_eq!(h.command(admin, r#"{"prefix":"auth rm","entity":"mgr.x"}"#).result, 0);
+    h.hold_commits = true;
+    let set = |h: &mut Harness, flag: &str| {
+        let cmd = vec![format!(r#"{{"prefix":"osd set","key":"{flag}"}}"#)];
+        h.say(busy, msg::MgrCommand { fsid: FSID, cmd, input: Default::default() });
+    };
+    set(&mut h, "noout");
+    h.pass(secs(1));
+    // It hears of the end of its session and asks again.
+    set(&mut h, "noscrub");
+    h.pass(secs(5));
+    assert!(h.closed.contains(&idle) && !h.closed.contains(&busy));
+    h.release_commits();
+    let answers: Vec<i32> = h.heard::<msg::MgrCommandReply>(busy).iter().map(|reply| reply.result).collect();
+    assert_eq!(answers, [0]);
+    assert!(h.map().flags.contains(OsdMapFlags::NOOUT) && !h.map().flags.contains(OsdMapFlags::NOSCRUB));
+    h.pass(secs(1));
+    assert!(h.closed.contains(&busy));
 }
 
 #[test]
@@ -131,4 +166,43 @@ fn rights_at_the_managers_address_are_none_at_the_monitors() {
     h.say(at_manager, msg::MgrCommand { fsid: FSID, cmd: vec![noout.to_owned()], input: Default::default() });
     assert_eq!(h.heard::<msg::MgrCommandReply>(at_manager)[0].result, 0);
     assert_eq!(h.command(session, noout).result, Errno::EACCES.as_result());
+}
+
+#[test]
+fn the_manager_in_person_obeys_who_has_all_rights_there() {
+    let mut h = asking(&[("client.m", KeyKind::Aes, &[("mon", "allow r"), ("mgr", "allow r")])]);
+    let admin = h.join(2, "client.admin", EntityName::client(1));
+    let mut client = h.party("client.m");
+    h.meet(4, &mut client).unwrap();
+    let there = h.reach_manager(6, &client).unwrap();
+    let session = h.begin_at_manager(1, &there);
+    let told = |h: &mut Harness, command: &str| {
+        h.say(session, msg::Command { fsid: FSID, cmd: vec![command.to_owned()], input: Default::default() });
+        let reply = h.heard::<msg::CommandReply>(session).remove(0);
+        (reply.result, serde_json::from_slice::<serde_json::Value>(&reply.output.to_vec()).unwrap_or_default())
+    };
+    let status = r#"{"prefix":"mgr_status"}"#;
+    assert_eq!(told(&mut h, status).0, Errno::EACCES.as_result());
+    let described = told(&mut h, r#"{"prefix":"get_command_descriptions"}"#).1;
+    let described: Vec<&serde_json::Value> = described.as_object().expect("a map").values().collect();
+    for words in [&["mgr_status"][..], &["pg", "stat"], &["config", "show"]] {
+        let sig = |it: &serde_json::Value| it["sig"].as_array().expect("a signature").starts_with(&texts(words));
+        assert_eq!(described.iter().filter(|it| sig(it)).count(), 1, "{words:?}");
+    }
+    let caps = r#"{"prefix":"auth caps","entity":"client.m","caps":["mon","allow r","mgr","allow *"]}"#;
+    assert_eq!(h.command(admin, caps).result, 0);
+    assert_eq!(told(&mut h, status).1["initialized"], true);
+    assert_eq!(
+        told(&mut h, r#"{"prefix":"dump_osd_network"}"#).1,
+        serde_json::json!({"threshold": 350, "entries": []})
+    );
+    let limit = r#"{"prefix":"config get","var":"mon_max_pg_per_osd"}"#;
+    assert_eq!(told(&mut h, limit).1["mon_max_pg_per_osd"], "250", "of the daemon, not of the cluster");
+    // Commands of the cluster are answered there, too.
+    assert_eq!(told(&mut h, r#"{"prefix":"pg stat","format":"json"}"#).0, 0);
+    assert_eq!(told(&mut h, r#"{"prefix":"nonsense"}"#).0, Errno::EINVAL.as_result());
+}
+
+fn texts(words: &[&str]) -> Vec<serde_json::Value> {
+    words.iter().map(|word| (*word).into()).collect()
 }

@@ -349,7 +349,8 @@ fn an_osd_speaks_for_itself_alone() {
     assert!(boots(&mut h, two, 2));
     let beacon = |of: i32| {
         let (epoch, stats) = (Epoch(1), nacre::OsdStats::default());
-        nacre::OsdBeacon { osd: OsdId(of), epoch, stats, pgs: Vec::new(), options: None }.seal(0, Target::PACIFIC)
+        nacre::OsdBeacon { osd: OsdId(of), epoch, stats, pgs: Vec::new(), options: None, pings: None }
+            .seal(0, Target::PACIFIC)
     };
     for (session, of, own) in
         [(one, 1, true), (one, 2, false), (two, 2, true), (as_other, 2, false), (as_other, 1, false), (admin, 2, false)]

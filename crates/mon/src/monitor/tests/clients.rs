@@ -206,7 +206,7 @@ fn options_of_osds_are_known_as_the_osds_tell_them_until_they_are_gone() {
     let values = vec![(nacre::option_source::FILE, "5".to_owned())];
     let told = nacre::OptionReport { name: "osd_max_backfills".to_owned(), values, is_ignored: false };
     let (epoch, stats) = (h.map().epoch, nacre::OsdStats::default());
-    let beacon = |options| nacre::OsdBeacon { osd: OsdId(0), epoch, stats, pgs: Vec::new(), options };
+    let beacon = |options| nacre::OsdBeacon { osd: OsdId(0), epoch, stats, pgs: Vec::new(), options, pings: None };
     h.say(session, beacon(Some(vec![told.clone()])));
     h.say(session, beacon(None));
     assert_eq!(h.monitor.volatile.options["osd.0"], vec![told.clone()], "silence changes nothing");
@@ -217,4 +217,21 @@ fn options_of_osds_are_known_as_the_osds_tell_them_until_they_are_gone() {
         incremental.new_state.insert(OsdId(0), osdmap::OsdState::EXISTS | osdmap::OsdState::UP);
     });
     assert!(!h.monitor.volatile.options.contains_key("osd.0"));
+}
+
+#[test]
+fn the_time_that_osds_take_to_answer_is_known_and_not_passed_on_to_other_monitors() {
+    let mut h = Harness::new();
+    let session = h.boot(0);
+    let (epoch, stats) = (h.map().epoch, nacre::OsdStats::default());
+    let (one, osd, answered_at) = (nacre::PingTook::default(), OsdId(1), h.at().wall);
+    let ping = nacre::PingReport { osd, is_front: false, one, five: one, fifteen: one, last_us: 5, answered_at };
+    let beacon = |pings| nacre::OsdBeacon { osd: OsdId(0), epoch, stats, pgs: Vec::new(), options: None, pings };
+    h.say(session, beacon(Some(vec![ping.clone()])));
+    h.say(session, beacon(None));
+    h.say(session, beacon(Some(vec![ping.clone(); 1001])));
+    assert_eq!(h.monitor.volatile.pings[&OsdId(0)], vec![ping], "silence, and what is too much, changes nothing");
+    assert!(h.monitor.what_osds_said().into_iter().all(|beacon| beacon.pings.is_none()));
+    h.say(session, beacon(Some(Vec::new())));
+    assert!(h.monitor.volatile.pings[&OsdId(0)].is_empty());
 }

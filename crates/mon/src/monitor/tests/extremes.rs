@@ -176,8 +176,9 @@ proptest! {
             };
             let pgs: Vec<nacre::PgReport> = h.map().pgs().map(report).collect();
             let epoch = h.map().epoch;
-            h.say(sessions[0], nacre::OsdBeacon { osd: OsdId(0), epoch, stats, pgs, options: None });
-            h.say(sessions[1], nacre::OsdBeacon { osd: OsdId(1), epoch, stats, pgs: Vec::new(), options: None });
+            h.say(sessions[0], nacre::OsdBeacon { osd: OsdId(0), epoch, stats, pgs, options: None, pings: None });
+            let silent = nacre::OsdBeacon { osd: OsdId(1), epoch, stats, pgs: Vec::new(), options: None, pings: None };
+            h.say(sessions[1], silent);
             h.pass(secs(4));
         }
         h.say(client, msg::Statfs { have: 0, fsid: FSID, pool: Some(PoolId(1)) });

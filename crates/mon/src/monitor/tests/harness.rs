@@ -187,7 +187,7 @@ impl Harness {
     pub(super) fn beacon(&mut self, session: SessionId, id: i32, pgs: Vec<nacre::PgReport>) {
         let epoch = self.map().epoch;
         let stats = nacre::OsdStats { total_bytes: 1 << 40, free_bytes: 1 << 39, ..nacre::OsdStats::default() };
-        self.say(session, nacre::OsdBeacon { osd: OsdId(id), epoch, stats, pgs, options: None });
+        self.say(session, nacre::OsdBeacon { osd: OsdId(id), epoch, stats, pgs, options: None, pings: None });
     }
 
     pub(super) fn flag(&mut self, flag: OsdMapFlags, on: bool) {

@@ -19,6 +19,7 @@ mod pools;
 mod replaced_secrets;
 mod services;
 mod shard_orders;
+mod state_check;
 
 /// Names that all the tests use.
 mod prelude {

@@ -105,6 +105,34 @@ fn a_purge_replaces_secrets_and_gives_all_others_tickets_by_the_new_ones() {
     h.is_given_a_ticket(again, &mut away);
 }
 
+/// Secrets that have come one by one, whatever the clock that made them, leave everybody with tickets.
+#[test]
+fn who_comes_again_is_given_no_ticket_where_none_was_replaced() {
+    let mut h = asking(&[("client.c", KeyKind::Aes, CLIENT)]);
+    let mut client = h.party("client.c");
+    h.meet(4, &mut client).unwrap();
+    for _ in 0..4 * 6 {
+        h.pass(secs(600));
+    }
+    let accepted = h.meet(6, &mut client).unwrap();
+    let session = h.begin(&accepted, EntityName::client(9));
+    assert_eq!(h.given(session).len(), 0, "hours later");
+    // A leader's clock was ahead for hours.
+    let (hour, ahead) = (secs(3600), h.at().wall);
+    let secrets = h.monitor.state.service_secrets.get_mut(&EntityType::OSD).unwrap();
+    for hours in 5..9 {
+        secrets.rotate(later(ahead, hour * hours), hour, KeyKind::Aes256k, &mut super::authentication::entropy(9));
+    }
+    let before = h.secrets(EntityType::OSD);
+    h.pass(secs(10));
+    let after = h.secrets(EntityType::OSD);
+    assert!(before.range() == after.range() && before != after, "they are brought forward");
+    h.meet(8, &mut client).unwrap();
+    let accepted = h.meet(10, &mut client).unwrap();
+    let session = h.begin(&accepted, EntityName::client(10));
+    assert_eq!(h.given(session).len(), 0, "after a clock was set right");
+}
+
 #[test]
 fn who_has_shaken_hands_and_has_no_session_yet_is_given_a_ticket_by_the_new_ones() {
     let mut h = asking(&[("osd.0", KeyKind::Aes, OSD), ("client.c", KeyKind::Aes, CLIENT)]);
