@@ -4,7 +4,6 @@ use crate::key::Key;
 use crate::policy::{Method, Mode};
 use crate::refusal::Refusal;
 use crate::secure::ConnectionSecret;
-use std::time::Duration;
 use types::Utime;
 use wire::basic::AuthName;
 
@@ -32,8 +31,6 @@ pub struct Accepted {
     pub connection_secret: Option<ConnectionSecret>,
     /// The time after which the peer must prove itself anew to be accepted again.
     pub expires: Option<Utime>,
-    /// Time for which a daemon lets the session go on that the peer has shown a ticket for.
-    pub(crate) goes_on_for: Option<Duration>,
     /// The key that the peer has proven to a monitor.
     pub(crate) proven: Option<Key>,
     /// The time at which the ticket was made by which the peer has proven to a monitor that it was here before, or an
@@ -93,7 +90,6 @@ impl Accepted {
             session_key: None,
             connection_secret: None,
             expires: None,
-            goes_on_for: None,
             proven: None,
             came_before: None,
             challenge: None,

@@ -13,7 +13,6 @@ use crate::secure::{ConnectionSecret, Opener, Revision, Sealer, Side};
 use crate::signature;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
-use std::time::Duration;
 use types::{EntityType, Errno, Utime};
 use wire::msgr::{
     AuthAnswer, AuthStep, Cause, ConnId, Identity, Keys, Open, RecordError, Records, Rights, SIGNATURE_BYTES, Seal,
@@ -285,8 +284,6 @@ pub struct Acceptor {
     /// Connections of daemons of the service itself, and of all others.
     daemons: AcceptedTickets,
     clients: AcceptedTickets,
-    /// Ends of connections of others than daemons of the service.
-    ends: Ends,
 }
 
 /// Connections with ended tickets that are ended in one second, at least: thousands of clients do not come again all at
@@ -333,41 +330,6 @@ impl AcceptedTickets {
     }
 }
 
-/// Times at which connections end whose tickets have ended by then.
-#[derive(Default, Debug)]
-struct Ends {
-    /// Connections that were made since the time was last told, each with the time for which it goes on.
-    fresh: BTreeMap<ConnId, Duration>,
-    ends: BTreeMap<ConnId, Duration>,
-    by_end: BTreeSet<(Duration, ConnId)>,
-}
-
-impl Ends {
-    fn insert(&mut self, conn: ConnId, goes_on_for: Duration) {
-        self.remove(conn);
-        self.fresh.insert(conn, goes_on_for);
-    }
-
-    fn remove(&mut self, conn: ConnId) {
-        self.fresh.remove(&conn);
-        if let Some(end) = self.ends.remove(&conn) {
-            self.by_end.remove(&(end, conn));
-        }
-    }
-
-    /// Takes out one that has ended by now.
-    fn pop(&mut self, now: Duration) -> Option<ConnId> {
-        for (conn, goes_on_for) in std::mem::take(&mut self.fresh) {
-            let end = now.saturating_add(goes_on_for);
-            self.ends.insert(conn, end);
-            self.by_end.insert((end, conn));
-        }
-        let (_, conn) = *self.by_end.first().filter(|(end, _)| *end <= now)?;
-        self.remove(conn);
-        Some(conn)
-    }
-}
-
 /// A handshake whose challenge is not answered yet.
 #[derive(Debug)]
 struct Pending {
@@ -387,7 +349,6 @@ impl Acceptor {
             handshakes: BTreeMap::new(),
             daemons: AcceptedTickets::default(),
             clients: AcceptedTickets::default(),
-            ends: Ends::default(),
         }
     }
 
@@ -404,26 +365,13 @@ impl Acceptor {
         self.handshakes.remove(&conn);
         self.daemons.remove(conn);
         self.clients.remove(conn);
-        self.ends.remove(conn);
     }
 
     /// Takes out a connection whose ticket has ended since it was accepted: the secret that it was sealed with is
     /// retired, so that monitors give others, and nobody is accepted by it any more. Daemons of the service are left
     /// alone unless all secrets were replaced at once: they are judged by the maps.
     pub fn take_ended(&mut self) -> Option<ConnId> {
-        let conn = self.daemons.pop_before(self.replaced_below);
-        let conn = conn.or_else(|| self.clients.pop_before(self.secrets.range().0))?;
-        self.ends.remove(conn);
-        Some(conn)
-    }
-
-    /// Takes out a connection of somebody else than a daemon of the service, whose ticket has ended by the times in it.
-    /// Its secret may still be at hand, but whoever has its key has got another ticket by now, if monitors give any: to
-    /// be asked only while they do. `now`: a time that only grows.
-    pub fn take_expired(&mut self, now: Duration) -> Option<ConnId> {
-        let conn = self.ends.pop(now)?;
-        self.clients.remove(conn);
-        Some(conn)
+        self.daemons.pop_before(self.replaced_below).or_else(|| self.clients.pop_before(self.secrets.range().0))
     }
 
     /// Count of connections that [`Acceptor::take_ended`] will take out for secrets that were replaced all at once.
@@ -460,9 +408,6 @@ impl Acceptor {
         {
             let is_own = accepted.name.kind == self.service;
             if is_own { &mut self.daemons } else { &mut self.clients }.insert(conn, secret);
-            if let Some(goes_on_for) = accepted.goes_on_for.filter(|_| !is_own) {
-                self.ends.insert(conn, goes_on_for);
-            }
         }
         answer(outcome, self.policies.of(kind), peer)
     }
@@ -498,25 +443,6 @@ mod tests {
         assert_eq!((taken(0), taken(5), taken(7)), (vec![], vec![], vec![4, 6]));
         assert_eq!((taken(8), taken(100), taken(u64::MAX)), (vec![2], vec![10], vec![]));
         assert!(it.secrets.is_empty() && it.by_secret.is_empty());
-    }
-
-    #[test]
-    fn connections_are_taken_out_once_their_tickets_have_ended() {
-        let (s, mut acceptor) = (Duration::from_secs, Acceptor::new(EntityType::OSD, ServerPolicy::cephx()));
-        for (conn, goes_on_for) in [(2, 100), (4, 50), (6, 50)] {
-            acceptor.clients.insert(ConnId(conn), 2);
-            acceptor.ends.insert(ConnId(conn), s(goes_on_for));
-        }
-        assert_eq!(acceptor.take_expired(s(1000)), None, "their times begin");
-        // One proves itself anew, and one goes.
-        acceptor.ends.insert(ConnId(4), s(70));
-        acceptor.closed(ConnId(6));
-        assert_eq!(acceptor.take_expired(s(1060)), None);
-        assert_eq!(acceptor.take_expired(s(1100)), Some(ConnId(2)));
-        assert_eq!((acceptor.take_expired(s(1129)), acceptor.take_expired(s(1130))), (None, Some(ConnId(4))));
-        let is_empty =
-            acceptor.ends.fresh.is_empty() && acceptor.ends.ends.is_empty() && acceptor.ends.by_end.is_empty();
-        assert!(is_empty && acceptor.clients.secrets.is_empty());
     }
 
     #[test]

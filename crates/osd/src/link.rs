@@ -91,7 +91,7 @@ impl Link {
     pub fn end_connections(&mut self, io: &mut impl Io) {
         let Some(proofs) = &mut self.proofs else { return };
         for _ in 0..ended_at_once(proofs.replaced()) {
-            let Some(conn) = proofs.take_ended(io.now()) else { return };
+            let Some(conn) = proofs.take_ended() else { return };
             self.to_reactor.get(&conn).into_iter().for_each(|conn| io.abort(*conn));
         }
     }
@@ -103,7 +103,7 @@ impl Link {
         let Some(proofs) = &mut self.proofs else { return sessions };
         let max = ended_at_once(proofs.replaced());
         while sessions.len() < max
-            && let Some(conn) = proofs.take_ended(io.now())
+            && let Some(conn) = proofs.take_ended()
         {
             match self.messenger.session_on(conn) {
                 Some(session) => sessions.push(session),

@@ -135,20 +135,6 @@ impl Credentials {
     }
 }
 
-/// Time after which monitors that have given no secrets are taken for absent.
-const ABSENT_AFTER: Duration = Duration::from_secs(90);
-
-/// The times of [`Proofs::heard`] once monitors have given secrets now.
-fn heard_again(heard: Option<(Duration, Duration)>, now: Duration) -> (Duration, Duration) {
-    let since = heard.filter(|(_, last)| now < *last + ABSENT_AFTER).map_or(now, |(since, _)| since);
-    (since, now)
-}
-
-/// True if monitors have been there for so long that clients have got new tickets.
-fn gives_all_the_time(heard: Option<(Duration, Duration)>, now: Duration) -> bool {
-    heard.is_some_and(|(since, last)| now < last + ABSENT_AFTER && now >= since + LOOK_PAUSE)
-}
-
 /// The part of a link in handshakes.
 pub(crate) struct Proofs {
     credentials: Credentials,
@@ -165,8 +151,6 @@ pub(crate) struct Proofs {
     /// Times before which tickets, and secrets, are not asked for again.
     tickets_at: Duration,
     secrets_at: Duration,
-    /// Since when monitors have given secrets as often as they were asked, and when they last did.
-    heard: Option<(Duration, Duration)>,
 }
 
 impl Proofs {
@@ -178,18 +162,7 @@ impl Proofs {
         let credentials = credentials.clone();
         let (tickets_at, secrets_at) = (Duration::ZERO, Duration::ZERO);
         let (peers, refusals) = (BTreeMap::new(), RefusalsTold::default());
-        Proofs {
-            credentials,
-            connector,
-            acceptor,
-            version: 0,
-            renews,
-            peers,
-            refusals,
-            tickets_at,
-            secrets_at,
-            heard: None,
-        }
+        Proofs { credentials, connector, acceptor, version: 0, renews, peers, refusals, tickets_at, secrets_at }
     }
 
     pub fn osds_are(&self, osds: BTreeSet<OsdId>) {
@@ -278,11 +251,10 @@ impl Proofs {
         self.peers.remove(&conn);
     }
 
-    /// Takes out a connection whose ticket has ended. While monitors give none, one goes on whose secret is there.
-    pub fn take_ended(&mut self, now: Duration) -> Option<ConnId> {
+    /// Takes out a connection whose ticket has ended.
+    pub fn take_ended(&mut self) -> Option<ConnId> {
         self.follow();
-        let ended = self.acceptor.take_ended();
-        ended.or_else(|| if gives_all_the_time(self.heard, now) { self.acceptor.take_expired(now) } else { None })
+        self.acceptor.take_ended()
     }
 
     /// Count of connections whose tickets have ended before their time, as all secrets were replaced.
@@ -334,7 +306,6 @@ impl Proofs {
     fn take(&mut self, io: &mut impl Io, payload: &[u8]) -> Result<(), auth::cephx::client::ClientError> {
         if payload.starts_with(&Client::secrets_request()) {
             let secrets = self.connector.client.open_secrets(payload)?;
-            self.heard = Some(heard_again(self.heard, io.now()));
             // New secrets come from monitors that have just made them by their clock.
             let skew = secrets.check_clock(io.wall_clock(), TOLERANCE);
             let mut held = self.credentials.held();
@@ -381,17 +352,5 @@ mod tests {
         assert_eq!(taken.secrets, secrets);
         assert_eq!(taken.take(former.clone(), s(1500)), Outcome::Taken);
         assert_eq!(taken.secrets, former);
-    }
-
-    #[test]
-    fn monitors_are_there_once_they_have_given_secrets_for_a_while() {
-        let s = Duration::from_secs;
-        assert!(!gives_all_the_time(None, s(1000)));
-        let mut heard = Some(heard_again(None, s(1000)));
-        assert!(!gives_all_the_time(heard, s(1059)) && gives_all_the_time(heard, s(1060)));
-        heard = Some(heard_again(heard, s(1060)));
-        assert!(gives_all_the_time(heard, s(1149)) && !gives_all_the_time(heard, s(1150)));
-        heard = Some(heard_again(heard, s(1200)));
-        assert!(!gives_all_the_time(heard, s(1201)) && gives_all_the_time(heard, s(1260)));
     }
 }

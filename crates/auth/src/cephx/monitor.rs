@@ -128,7 +128,6 @@ impl MonitorAccept {
             session_key: Some(info.session_key),
             connection_secret,
             expires: Some(info.ticket.expires),
-            goes_on_for: None,
             proven: Some(entry.key),
             came_before,
             challenge: Some(self.challenge),

@@ -1,7 +1,7 @@
 //! The accepting side of a daemon: it believes tickets.
 
 use super::envelope::seal;
-use super::protocol::{AuthorizeReply, Authorizer, Challenge, SecretBytes, Ticket};
+use super::protocol::{AuthorizeReply, Authorizer, Challenge, SecretBytes};
 use super::rotating::RotatingSecrets;
 use super::verify::TicketReader;
 use super::{audience, none};
@@ -80,7 +80,6 @@ impl ServiceAccept {
         let mut payload = wire::Writer::new(Target::PACIFIC);
         payload.blob(&seal(&session_key, Usage::AuthorizeReply, &reply, view.entropy));
         let ticket_mark = info.ticket.mark();
-        let goes_on_for = Some(goes_on_for(view, &info.ticket));
         let caps = if info.ticket.allow_all { Granted::Everything } else { Granted::Text(info.ticket.caps_text()?) };
         Ok(Step::Accepted(Box::new(Accepted {
             method: Method::Cephx,
@@ -91,7 +90,6 @@ impl ServiceAccept {
             session_key: Some(session_key),
             connection_secret,
             expires: Some(info.ticket.expires),
-            goes_on_for,
             proven: None,
             came_before: None,
             challenge: None,
@@ -100,19 +98,6 @@ impl ServiceAccept {
             payload: payload.into_vec(),
         })))
     }
-}
-
-/// The least time for which a session goes on with a ticket. Clients of Ceph look every ten seconds whether one of them
-/// grows old.
-const GOES_ON_MIN: Duration = Duration::from_secs(30);
-
-/// Time for which a session goes on with a ticket: for as long as the ticket is good, and a while for clocks that
-/// differ, but no longer than its whole life. Whoever still has its key has got another ticket within that time, as
-/// tickets are renewed after three quarters of their lives.
-fn goes_on_for(view: &ServiceView<'_>, ticket: &Ticket) -> Duration {
-    let span = |from: Utime, to: Utime| to.to_unix().saturating_sub(from.to_unix());
-    let left = ticket.expires.to_unix().saturating_add(view.tolerance).saturating_sub(view.now.to_unix());
-    left.min(span(ticket.created, ticket.expires)).max(GOES_ON_MIN)
 }
 
 fn reader<'a>(view: &'a ServiceView<'_>) -> TicketReader<'a> {

@@ -209,28 +209,6 @@ fn a_ticket_that_expired_is_refused_though_its_secret_lives() {
     assert_eq!((refusal.to_string().as_str(), refusal.errno()), ("the ticket expired 340 s ago", Errno::EACCES));
 }
 
-/// A session goes on for as long as its ticket is good, and until a client that has its key has got another one.
-#[test]
-fn a_session_goes_on_for_a_life_of_its_ticket_at_most() {
-    let mut world = World::new();
-    let mut client = world.client("client.new", Mode::Crc);
-    world.join(&mut client).unwrap();
-    let goes_on = |world: &mut World, passed: u64, osd_ahead: i64| {
-        world.pass(Duration::from_secs(passed));
-        world.osd_ahead = osd_ahead;
-        world.reach(&client).unwrap().server.goes_on_for.unwrap().as_secs()
-    };
-    let hour = HOUR.as_secs();
-    for ahead in [0, 290, -290] {
-        assert_eq!(goes_on(&mut world, 0, ahead), hour, "{ahead}");
-    }
-    assert_eq!(goes_on(&mut world, hour / 2, 0), hour / 2 + 300);
-    // Whatever the clocks are, the ticket is renewed before.
-    assert_eq!(goes_on(&mut world, hour / 4, 300), hour / 4);
-    assert_eq!(goes_on(&mut world, 0, -300), hour / 4 + 600);
-    assert_eq!(goes_on(&mut world, hour / 4 + 290, 0), 30);
-}
-
 #[test]
 fn a_wrong_clock_is_told_as_such() {
     let mut world = World::new();
