@@ -152,7 +152,7 @@ fn reported(epoch: u64, random: &mut Random) -> Envelope {
                 ..said::OsdStats::default()
             };
             let pgs = vec![report; random.below(3) as usize];
-            said::OsdBeacon { osd: osd(random), epoch: at(random), stats, pgs, options: None }.seal(tid, target)
+            said::OsdBeacon { osd: osd(random), epoch: at(random), stats, pgs, options: None, pings: None }.seal(tid, target)
         }
         1 => said::PgTemp { epoch: at(random), pgs: vec![(pg(random), osds(random))] }.seal(tid, target),
         2 => said::PgHistoryGet { epoch: at(random), pgs: vec![pg(random), pg(random)] }.seal(tid, target),
