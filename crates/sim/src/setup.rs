@@ -401,13 +401,16 @@ impl Setup {
         let is_hard = self.client_bytes.is_some() && self.has(Mix::Resets);
         self.large = self.seed >= LARGE_SWARM_FROM && rng.one_in(NEWER_ONE_IN) && !is_hard;
         self.rotates = self.keys && self.seed >= ROTATION_SWARM_FROM && rng.one_in(2);
-        self.key_troubles = self.keys && self.seed >= KEY_TROUBLE_SWARM_FROM && self.seed / 3 % 2 == 1;
+        // OSDs whose keys are replaced go away for a moment, which only the one with the bad disk may.
+        self.key_troubles =
+            self.keys && self.seed >= KEY_TROUBLE_SWARM_FROM && self.seed / 3 % 2 == 1 && !self.has(Mix::Rot);
     }
 
     pub fn of(seed: u64, wishes: &Wishes) -> Setup {
         let mut setup = if wishes.small { Setup::small(seed) } else { Setup::swarm(seed) };
         if !wishes.mixes.is_empty() {
             setup.mixes.clone_from(&wishes.mixes);
+            setup.key_troubles &= !setup.has(Mix::Rot);
         }
         setup.mons = wishes.mons.unwrap_or(setup.mons);
         if let Some(copies) = wishes.copies {
@@ -613,6 +616,12 @@ mod tests {
         let rotten: Vec<Setup> =
             (0..400).map(|seed| Setup::swarm(NEWER_SWARM_FROM + seed)).filter(|setup| setup.has(Mix::Rot)).collect();
         assert!(rotten.len() > 10 && !rotten.iter().any(others), "only the OSD with the bad disk goes away");
+        let troubled = |seed: u64| Setup::swarm(KEY_TROUBLE_SWARM_FROM + seed);
+        let troubled: Vec<Setup> = (0..2000).map(troubled).filter(|setup| setup.key_troubles).collect();
+        assert!(
+            troubled.len() > 10 && !troubled.iter().any(|setup| setup.has(Mix::Rot)),
+            "keys are not replaced there"
+        );
         for (which, bit) in [BUSY_SEEDS, MEMORY_SEEDS].into_iter().chain(NEWER.map(|(bit, _)| bit)).enumerate() {
             for seed in (0..20).chain(CODED_SEEDS..CODED_SEEDS + 20) {
                 none(seed, Setup::small(seed));
