@@ -50,6 +50,11 @@ impl Background {
         }
     }
 
+    /// All lines that it has written and nobody has asked for.
+    pub fn rest(&self) -> Vec<String> {
+        self.lines.try_iter().collect()
+    }
+
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.child.0.id()).expect("a process id")).expect("not zero");
         kill_process(pid, signal).expect("it runs");

@@ -25,7 +25,7 @@ pub(crate) fn gateway(cluster: &TestCluster, flags: &[&str]) -> Gateway {
 }
 
 /// Starts a gateway that logs to `log`.
-fn gateway_that_says(cluster: &TestCluster, flags: &[&str], log: Stdio) -> Gateway {
+pub(crate) fn gateway_that_says(cluster: &TestCluster, flags: &[&str], log: Stdio) -> Gateway {
     let mut command = Command::new(binary());
     command.args(["s3", "serve", "--listen", "127.0.0.1:0", "--conf"]).arg(cluster.conf()).args(flags);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);

@@ -133,7 +133,8 @@ fn recorded(samples: &[Envelope], epoch: u64, random: &mut Random) -> Envelope {
 /// A message of an OSD to monitors, or a heartbeat, with any numbers in it.
 fn reported(epoch: u64, random: &mut Random) -> Envelope {
     let at = |random: &mut Random| Epoch(if random.below(3) == 0 { plausible(random) } else { epoch } as u32);
-    let osd = |random: &mut Random| OsdId(if random.below(6) == 0 { plausible(random) } else { random.below(5) } as i32);
+    let osd =
+        |random: &mut Random| OsdId(if random.below(6) == 0 { plausible(random) } else { random.below(5) } as i32);
     let osds = |random: &mut Random| (0..random.below(6)).map(|_| osd(random)).collect::<Vec<_>>();
     let pg = |random: &mut Random| PgId::new(random.below(POOL + 2) as i64, random.below(GROUPS + 1) as u32);
     let tid = plausible(random);
@@ -152,7 +153,8 @@ fn reported(epoch: u64, random: &mut Random) -> Envelope {
                 ..said::OsdStats::default()
             };
             let pgs = vec![report; random.below(3) as usize];
-            said::OsdBeacon { osd: osd(random), epoch: at(random), stats, pgs, options: None, pings: None }.seal(tid, target)
+            said::OsdBeacon { osd: osd(random), epoch: at(random), stats, pgs, options: None, pings: None }
+                .seal(tid, target)
         }
         1 => said::PgTemp { epoch: at(random), pgs: vec![(pg(random), osds(random))] }.seal(tid, target),
         2 => said::PgHistoryGet { epoch: at(random), pgs: vec![pg(random), pg(random)] }.seal(tid, target),
@@ -206,7 +208,8 @@ fn reported(epoch: u64, random: &mut Random) -> Envelope {
 /// Makes a message of samples, for about this epoch.
 type Known = fn(&[Envelope], u64, &mut Random) -> Envelope;
 
-/// Makes what a daemon says: one of what it is known to say in two of three cases. `epoch`: about that of the newest map.
+/// Makes what a daemon says: one of what it is known to say in two of three cases. `epoch`: about that of the newest
+/// map.
 fn says(known: Known, epoch: Rc<Cell<u64>>) -> Says {
     let samples = samples();
     Box::new(move |random| match random.below(3) {
