@@ -7,7 +7,6 @@ use crate::intake::operations::OP_BYTES;
 use crate::messages::peering::PgQuery;
 use std::collections::BTreeMap;
 use types::{Epoch, OsdId};
-use wire::DecodeError;
 use wire::messages::{OsdBackoff, OsdOp};
 use wire::msgr::SessionId;
 
@@ -42,17 +41,13 @@ const QUERY_BYTES: usize = 1 << 10;
 pub(super) struct Queried(BTreeMap<OsdId, usize>);
 
 impl Queried {
-    /// Adds a question, if there is room. Returns its bytes.
-    ///
-    /// Errors: there is none. The OSD's session is to be closed.
-    pub fn add(&mut self, from: OsdId, front: usize) -> Result<usize, DecodeError> {
+    /// Adds a question. Returns its bytes. `None`: there is no room, and the question is to be dropped. An honest OSD
+    /// asks again every few seconds, and may do so for long while this one is behind.
+    pub fn add(&mut self, from: OsdId, front: usize) -> Option<usize> {
         let (known, bytes) = (self.0.entry(from).or_default(), front + QUERY_BYTES);
-        if *known + bytes > QUERIED_BYTES_MAX {
-            let waiting = *known as u64;
-            return Err(DecodeError::Value { what: "bytes of questions that wait for maps to come", value: waiting });
-        }
-        *known += bytes;
-        Ok(bytes)
+        let has_room = *known + bytes <= QUERIED_BYTES_MAX;
+        *known += if has_room { bytes } else { 0 };
+        has_room.then_some(bytes)
     }
 
     fn remove(&mut self, from: OsdId, bytes: usize) {
@@ -133,15 +128,15 @@ mod tests {
     fn questions_of_one_osd_that_wait_are_bounded() {
         let (mut queried, taken_over, other) = (Queried::default(), OsdId(1), OsdId(2));
         let mut sizes = Vec::new();
-        while let Ok(bytes) = queried.add(taken_over, 3000) {
+        while let Some(bytes) = queried.add(taken_over, 3000) {
             sizes.push(bytes);
         }
         assert!(sizes.iter().sum::<usize>() <= QUERIED_BYTES_MAX && sizes.len() > 5000);
         let half = QUERIED_BYTES_MAX / 2;
-        assert!(queried.add(other, half).is_ok() && queried.add(other, half).is_err());
+        assert!(queried.add(other, half).is_some() && queried.add(other, half).is_none());
         queried.remove(taken_over, sizes[0]);
-        assert!(queried.add(taken_over, 3000).is_ok() && queried.add(taken_over, 3000).is_err());
+        assert!(queried.add(taken_over, 3000).is_some() && queried.add(taken_over, 3000).is_none());
         queried.forget(taken_over);
-        assert!(queried.add(taken_over, 3000).is_ok());
+        assert!(queried.add(taken_over, 3000).is_some());
     }
 }

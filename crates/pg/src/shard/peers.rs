@@ -26,8 +26,9 @@ impl Shard {
         match PeerKind::of(envelope.header.kind) {
             Some(kind) => match kind.open(envelope).and_then(|message| sequence::check(&message).map(|()| message))? {
                 PeerMessage::PgQuery(query) if query.epoch > self.host.maps.epoch() => {
-                    let bytes = self.queried.add(from, envelope.front.len())?;
-                    self.defer(query.epoch, Deferred::Query { from, message: query, bytes });
+                    if let Some(bytes) = self.queried.add(from, envelope.front.len()) {
+                        self.defer(query.epoch, Deferred::Query { from, message: query, bytes });
+                    }
                 }
                 message => self.handle(from, tid, message, began),
             },
