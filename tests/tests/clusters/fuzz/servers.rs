@@ -112,7 +112,7 @@ fn agent(random: &mut Random) -> Vec<u8> {
 #[derive(Clone, Copy, Debug)]
 struct Visits {
     answered: u64,
-    /// Those of them that came in the last third of the time.
+    /// Answered visits that came in the last third of the time.
     late: u64,
     all: u64,
     /// The server's memory before, and the most that was seen.
