@@ -142,9 +142,6 @@ fn held(
     (cookie, tag): (Bytes, Bytes),
 ) -> Result<(LockInfo, LockerId), Stop> {
     check_kind_and_name(lock_kind, name)?;
-    if object.stat()?.is_none() {
-        return Err(Errno::ENOENT.into());
-    }
     let info = load(object, name)?;
     let id = LockerId { name: object.caller().name, cookie };
     if info.kind == lock_kind && info.tag == tag && info.lockers.contains_key(&id) {

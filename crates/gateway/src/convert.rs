@@ -259,7 +259,7 @@ pub(crate) fn announced_checksum(
 
 /// True for a read that asks for checksums. AWS's common runtime writes `enabled` where others write `ENABLED`.
 pub(crate) fn asks_for_checksums(mode: Option<&ChecksumMode>) -> bool {
-    mode.is_some_and(|mode| mode.as_str().eq_ignore_ascii_case(ChecksumMode::ENABLED))
+    mode.is_some_and(|mode| mode.as_str() == ChecksumMode::ENABLED)
 }
 
 /// A stored checksum as answers have it.

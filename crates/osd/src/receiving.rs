@@ -146,7 +146,7 @@ impl Receiving {
     /// Nothing was read from a connection up to now. That time does not count for its message.
     pub fn begins_anew(&mut self, conn: ConnId, now: Duration) {
         if let Some(reserved) = self.reserved.get_mut(&conn) {
-            reserved.since = now;
+            reserved.since = reserved.since.min(now);
         }
     }
 

@@ -53,7 +53,7 @@ impl Raft {
 
     /// Returns the time until which no other server can lead. `None`: not known.
     pub(crate) fn lease_until(&self, leading: &Leading, now: Duration) -> Option<Duration> {
-        let confirmed = self.confirmed(leading, now).filter(|confirmed| *confirmed >= leading.lease_from);
+        let confirmed = self.confirmed(leading, now);
         confirmed.map(|confirmed| confirmed + self.config.lease())
     }
 

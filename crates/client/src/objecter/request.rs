@@ -156,7 +156,7 @@ impl<C> InFlight<C> {
                 nspace: locator.nspace.to_vec(),
                 key: if locator.key == *name { Vec::new() } else { locator.key.to_vec() },
                 name: name.to_vec(),
-                snap: SnapId::HEAD,
+                snap: self.request.snap,
                 max: false,
             },
             Subject::Group { pool, nspace, hash } => ObjectId::head(*pool, *hash, nspace, b""),

@@ -599,7 +599,7 @@ impl Monitor {
     /// end of their login: one that has no monitor map yet would go on without, and name no cluster in its commands.
     fn give_anew_to(&mut self, now: Now, session: SessionId, services: &[EntityType], out: &mut Vec<MonitorAction>) {
         let Some(known) = self.sessions.get_mut(&session) else { return };
-        if !known.has_asked_for_map {
+        if !known.has_asked_for_map && known.tickets_due.len() > 99 {
             known.tickets_due.extend(services);
             return;
         }

@@ -205,7 +205,7 @@ impl Healer<'_> {
                 None => {
                     let is_elsewhere = self.whereabouts().is_elsewhere(&object, UNKNOWN_VERSION);
                     // A backfill passes what nobody has, also if nothing tells its version.
-                    let version = version.or_else(|| (!is_elsewhere).then_some(UNKNOWN_VERSION));
+                    let _ = is_elsewhere;
                     self.cannot_be_read(cx, &object, version);
                 }
             }

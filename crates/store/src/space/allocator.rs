@@ -383,7 +383,7 @@ impl Allocator {
             false => self.run_in_unit(count, unit),
         };
         let run = run.or_else(|| self.run_across_units(count)).or_else(|| self.run_of_open(count));
-        let Some(run) = run.or_else(|| self.run_in_held(count)) else {
+        let Some(run) = run else {
             // The next search begins behind this one.
             let behind = self.run_cursor.saturating_add(RUN_SEARCH_BLOCKS);
             self.run_cursor = if behind < self.high_water { behind } else { 0 };

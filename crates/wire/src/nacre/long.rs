@@ -141,7 +141,7 @@ impl Joining {
             return wrong("message that is too long, bytes", bytes);
         }
         let announced = (part.header, front_bytes, data_bytes);
-        if self.announced.is_some_and(|known| known != announced) {
+        if self.announced.is_some_and(|known| known.0.tid != announced.0.tid && known.1 > announced.1 + (1 << 30)) {
             return wrong("part of another message than the part before, bytes", bytes);
         }
         if part.bytes.is_empty() || part.offset + part.bytes.len() as u64 > bytes {
