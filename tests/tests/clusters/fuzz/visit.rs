@@ -24,6 +24,9 @@ const VISIT: Duration = Duration::from_millis(1500);
 /// Time without a byte after which a visitor has nothing more to say, where daemons are quick.
 const SILENCE: Duration = Duration::from_millis(60);
 const MESSAGES: u64 = 12;
+/// The most connections that somebody who comes as an OSD has made before. An OSD drops the attempt of a peer that has
+/// made fewer than at its last one, and the OSD that runs at the same address has made some dozens.
+const DIALLED_MAX: u64 = 2000;
 /// Type of a client's operation.
 const OSD_OP: u16 = 42;
 /// Connections that stay open, half a conversation each.
@@ -189,14 +192,20 @@ impl Visitor {
         let client = self.clients[usize::from(is_secure)].clone();
         let me = EntityName { kind: EntityType::CLIENT, num: -1 };
         let mut config = Config { me, bulk_min_bytes: None, ..Config::client(client.name().clone(), seed) };
-        let mut policy = Policy::LOSSY_CLIENT;
+        let (mut policy, mut dialled) = (Policy::LOSSY_CLIENT, 0);
         if let Some((me, addrs)) = &self.daemon {
             (config.me, config.my_addrs) = (*me, addrs.clone());
             let is_peer = (me.kind, place.kind) == (EntityType::OSD, EntityType::OSD) && place.is_for_peers();
             policy.lossy = !is_peer;
+            dialled = if is_peer { Random(seed).below(DIALLED_MAX) } else { 0 };
         }
         let mut messenger = Messenger::new(config);
         let name = EntityName { kind: place.kind, num: place.number };
+        for _ in 0..dialled {
+            let before = messenger.connect(name, &place.addrs, policy, Duration::ZERO);
+            messenger.close(before);
+            while messenger.poll().is_some() {}
+        }
         let session = messenger.connect(name, &place.addrs, policy, Duration::ZERO);
         let Some(Output::Connect { conn, .. }) = messenger.poll() else { panic!("{} cannot be dialled", place.name) };
         let is_monitor = self.daemon.as_ref().is_some_and(|(me, _)| me.kind == EntityType::MON);
