@@ -71,6 +71,7 @@ pub fn ceph_conf(layout: &Layout, state: &ClusterState) -> String {
     ];
     let method = if state.cephx { "cephx" } else { "none" };
     lines.extend(["cluster", "service", "client"].map(|side| format!("auth {side} required = {method}")));
+    lines.extend(crate::conf_writer::secure_modes().filter(|_| state.secure));
     lines.extend([
         "auth allow insecure global id reclaim = false".into(),
         format!("keyring = {}", quoted(&layout.keyring().display().to_string())),
@@ -226,5 +227,8 @@ mod tests {
         assert_eq!(get("osd.1", "auth cluster required"), "none");
         let state = crate::state_file::ClusterState { cephx: true, ..state };
         assert!(ceph_conf(&layout, &state).contains("auth client required = cephx\n"));
+        assert!(!ceph_conf(&layout, &state).contains("secure"));
+        let state = crate::state_file::ClusterState { secure: true, ..state };
+        assert!(ceph_conf(&layout, &state).contains("ms cluster mode = secure\n"));
     }
 }

@@ -11,6 +11,12 @@ use types::Utime;
 /// Memory an OSD started by `nacre up` may use.
 const OSD_MEMORY_BYTES: u64 = 112 << 20;
 
+/// Options by which all connections of a cluster, and of its clients, are encrypted.
+pub fn secure_modes() -> impl Iterator<Item = String> {
+    let pairs = ["cluster", "service", "client", "mon cluster", "mon service", "mon client"];
+    pairs.into_iter().map(|pair| format!("ms {pair} mode = secure"))
+}
+
 /// The text of `ceph.conf`, by engine.
 pub fn ceph_conf(layout: &Layout, state: &ClusterState) -> String {
     match state.engine {
@@ -41,9 +47,7 @@ fn nacre_conf(layout: &Layout, state: &ClusterState) -> String {
         line(format!("auth {side} required = {method}"));
     }
     if state.secure {
-        for who in ["cluster", "service", "client", "mon cluster", "mon service", "mon client"] {
-            line(format!("ms {who} mode = secure"));
-        }
+        secure_modes().for_each(&mut line);
     }
     if !state.has_keys() {
         // Ceph's gateway (radosgw) insists on secure mode unless told otherwise; authentication `none` has no such

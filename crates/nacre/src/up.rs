@@ -329,9 +329,6 @@ fn plan_new(options: &cli::Up, layout: &Layout) -> Result<ClusterState> {
         if options.wal_dir.is_some() || options.metadata_dir.is_some() {
             bail!("--wal-dir and --metadata-dir are for Nacre's OSDs; with --engine ceph leave them out");
         }
-        if options.secure {
-            bail!("--secure is for Nacre's daemons; with --engine ceph leave it out");
-        }
         if options.shards.is_some() {
             bail!("--shards is for Nacre's OSDs; with --engine ceph leave it out");
         }
