@@ -90,6 +90,8 @@ pub(super) struct Cluster {
     newer_maps_wait: bool,
     /// Answer to the next question for the group's history, as it was in that epoch.
     pub old_history: Option<(Epoch, PgHistory)>,
+    /// Number of activations that went by a record which was no longer the monitors'.
+    pub outdated_activations: u32,
     /// Set if input that OSDs hand on to shards other than their first stays queued until a step takes it, or all is
     /// let happen.
     pub queues_wait: bool,
@@ -220,6 +222,7 @@ impl Cluster {
             limits,
             newer_maps_wait: false,
             old_history: None,
+            outdated_activations: 0,
             queues_wait: false,
         };
         let first = cluster.message(Epoch(1), Epoch(1));
@@ -662,6 +665,7 @@ impl Cluster {
                     let is_on_it = [basis, pg.interval_since].contains(&started);
                     let is_current = pg.acting == current(pg.pgid) && pg.interval_since >= since;
                     if is_current && !is_on_it {
+                        self.outdated_activations += 1;
                         pgs.extend(self.started.get(&pg.pgid).cloned());
                     }
                     is_current && is_on_it

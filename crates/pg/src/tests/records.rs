@@ -54,6 +54,7 @@ fn a_record_from_before_the_interval_is_not_gone_by() {
         }
         assert!(!cluster.is_active(A), "it serves without those that have what was acknowledged");
         assert!(!cluster.history().members.contains(&A), "{:?}", cluster.history());
+        assert_eq!(cluster.outdated_activations, 0, "the monitors had to refuse it");
     }
 }
 
