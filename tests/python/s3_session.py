@@ -125,12 +125,16 @@ def uploads():
     copied = A.upload_part_copy(PartNumber=3, CopySource={"Bucket": "first", "Key": "large"},
                                 CopySourceRange=f"bytes=10-{PART + 9}", **args)
     tags[3] = copied["CopyPartResult"]["ETag"]
+    refused("InvalidRange", A.upload_part_copy, PartNumber=3, CopySource={"Bucket": "first", "Key": "large"},
+            CopySourceRange=f"bytes=10-{len(data)}", **args)
     assert [p["PartNumber"] for p in A.list_parts(**args)["Parts"]] == [2, 3, 7, 9]
     parts = [{"PartNumber": n, "ETag": tags[n]} for n in (2, 3, 9)]
     refused("InvalidPartOrder", A.complete_multipart_upload, MultipartUpload={"Parts": parts[::-1]}, **args)
     wrong = [{"PartNumber": 2, "ETag": '"0"'}]
     refused("InvalidPart", A.complete_multipart_upload, MultipartUpload={"Parts": wrong}, **args)
-    A.complete_multipart_upload(MultipartUpload={"Parts": parts}, **args)
+    # The last of a part's entries counts.
+    twice = [{"PartNumber": 2, "ETag": '"0"'}, *parts]
+    A.complete_multipart_upload(MultipartUpload={"Parts": twice}, **args)
     whole = data[:PART] + data[10 : PART + 10] + b"end"
     assert B.get_object(Bucket="first", Key="parts")["Body"].read() == whole
     second = B.get_object(Bucket="first", Key="parts", PartNumber=2)

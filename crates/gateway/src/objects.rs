@@ -9,7 +9,7 @@ use crate::encryption;
 use crate::link::Link;
 use crate::locks::{Shown, bypasses, lock_of_new};
 use crate::service::{Service, to_its_end, to_its_end_holding};
-use crate::streams::{Incoming, outgoing, told_size};
+use crate::streams::{Incoming, outgoing, told_md5, told_size};
 use http::header::TRANSFER_ENCODING;
 use s3::{ByteRange, Code, Conditions, CustomerKey, Deleted, Deletion, Head, Object, PutRequest};
 use s3rules::policy::Action;
@@ -132,7 +132,7 @@ impl Service {
         let untold = Some(s3::PUT_MAX_BYTES).filter(|_| headers.contains_key(TRANSFER_ENCODING));
         let size = told_size.or(untold).ok_or_else(|| S3Error::new(S3ErrorCode::MissingContentLength))?;
         let announced = announced_checksum(&headers, input.checksum_algorithm.as_ref().map(|a| a.as_str()))?;
-        let content_md5 = input.content_md5.as_deref().map(s3::content_md5).transpose().map_err(told)?;
+        let content_md5 = told_md5(&headers)?;
         let mut body = Incoming::new(input.body, trailing_headers, announced.as_ref().map(|(kind, _)| *kind));
         let request = PutRequest {
             key: input.key,

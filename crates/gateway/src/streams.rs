@@ -1,14 +1,14 @@
 //! Bodies of requests for the core, and of answers for clients.
 
 use crate::budget::Reserved;
-use crate::convert::CHECKSUMS;
+use crate::convert::{CHECKSUMS, told};
 use crate::link::Link;
 use bytes::Bytes;
 use futures_core::Stream;
 use http::HeaderMap;
 use s3::{Body, ChecksumKind, Code, Error, ReadStream};
-use s3s::TrailingHeaders;
 use s3s::dto::StreamingBlob;
+use s3s::{S3Error, S3ErrorCode, S3Result, TrailingHeaders};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -26,6 +26,14 @@ pub(crate) fn told_size(headers: &HeaderMap, content_length: Option<i64>) -> Opt
     let is_in_chunks = text("x-amz-content-sha256").is_some_and(|kind| kind.starts_with("STREAMING-"));
     let decoded = || text("x-amz-decoded-content-length").filter(|_| is_in_chunks)?.parse().ok();
     content_length.and_then(|size| u64::try_from(size).ok()).or_else(decoded)
+}
+
+/// The digest of a body that its header `Content-MD5` tells. An empty header tells none, and is one. Errors:
+/// `InvalidDigest`.
+pub(crate) fn told_md5(headers: &HeaderMap) -> S3Result<Option<[u8; 16]>> {
+    let Some(value) = headers.get("content-md5") else { return Ok(None) };
+    let text = value.to_str().map_err(|_| S3Error::new(S3ErrorCode::InvalidDigest))?;
+    s3::content_md5(text).map(Some).map_err(told)
 }
 
 /// The body of a request.
@@ -110,6 +118,18 @@ pub(crate) async fn outgoing(
 mod tests {
     use super::*;
     use http::HeaderValue;
+
+    #[test]
+    fn an_empty_digest_is_none() {
+        let of = |text: Option<&'static str>| {
+            let headers =
+                text.map(|text| (http::HeaderName::from_static("content-md5"), HeaderValue::from_static(text)));
+            told_md5(&headers.into_iter().collect())
+        };
+        assert!(of(Some("1B2M2Y8AsgTpgAmY7PhCfg==")).is_ok_and(|digest| digest.is_some()));
+        assert!(of(None).is_ok_and(|digest| digest.is_none()));
+        assert!(of(Some("")).is_err_and(|error| *error.code() == S3ErrorCode::InvalidDigest));
+    }
 
     #[test]
     fn sizes_of_bodies() {

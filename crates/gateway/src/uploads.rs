@@ -9,8 +9,8 @@ use crate::lists::initiator;
 use crate::locks::lock_of_new;
 use crate::objects::{check_storage_class, copy_source, header_tags, user_metadata};
 use crate::service::{Service, to_its_end, to_its_end_holding};
-use crate::streams::{Incoming, told_size};
-use s3::{ByteRange, ChecksumKind, PartRequest, Upload, WantedPart};
+use crate::streams::{Incoming, told_md5, told_size};
+use s3::{ByteRange, ChecksumKind, Completion, PartRequest, Upload, WantedPart};
 use s3rules::policy::Action;
 use s3s::dto::*;
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
@@ -36,6 +36,18 @@ fn copied_range(text: &str) -> S3Result<ByteRange> {
         Ok(Range::Int { first, last: Some(last) }) if first <= last => Ok(ByteRange::From(first, Some(last))),
         _ => Err(invalid("the range of a source is bytes=FIRST-LAST")),
     }
+}
+
+/// The checksum of a whole object that the completion of its upload tells.
+fn whole_checksum(input: &CompleteMultipartUploadInput) -> Option<(ChecksumKind, String)> {
+    let values = [
+        (ChecksumKind::Crc32, &input.checksum_crc32),
+        (ChecksumKind::Crc32c, &input.checksum_crc32c),
+        (ChecksumKind::Crc64Nvme, &input.checksum_crc64nvme),
+        (ChecksumKind::Sha1, &input.checksum_sha1),
+        (ChecksumKind::Sha256, &input.checksum_sha256),
+    ];
+    values.into_iter().find_map(|(kind, value)| Some((kind, value.clone()?)))
 }
 
 /// When lifecycle rules give an upload up, and the id of the rule.
@@ -110,7 +122,7 @@ impl Service {
         let size = told_size(&headers, input.content_length);
         let size = size.ok_or_else(|| S3Error::new(S3ErrorCode::MissingContentLength))?;
         let announced = announced_checksum(&headers, input.checksum_algorithm.as_ref().map(|a| a.as_str()))?;
-        let content_md5 = input.content_md5.as_deref().map(s3::content_md5).transpose().map_err(told)?;
+        let content_md5 = told_md5(&headers)?;
         let mut body = Incoming::new(input.body, trailing_headers, announced.as_ref().map(|(kind, _)| *kind));
         let request = PartRequest {
             key: input.key,
@@ -153,6 +165,11 @@ impl Service {
         let range = input.copy_source_range.as_deref().map(copied_range).transpose()?;
         let name = (from_key.as_str(), from_version.as_deref());
         let object = self.read_by(&from, name, range, source_key.as_ref()).await?;
+        if let Some(ByteRange::From(first, Some(last))) = range
+            && object.range.1 <= last - first
+        {
+            return Err(S3Error::with_message(S3ErrorCode::InvalidRange, "the source ends before the range does"));
+        }
         let conditions = ReadConditions {
             if_match: input.copy_source_if_match.as_ref(),
             if_none_match: input.copy_source_if_none_match.as_ref(),
@@ -201,6 +218,9 @@ impl Service {
         let (bucket, versioning) = (visit.bucket.clone(), visit.settings.versioning);
         let customer = encryption::OWN.key(&req.headers)?;
         let input = req.input;
+        let checksum_told = whole_checksum(&input);
+        let size = input.mpu_object_size.map(|size| u64::try_from(size).map_err(|_| invalid("a size is not below 0")));
+        let size = size.transpose()?;
         let parts = input.multipart_upload.and_then(|upload| upload.parts).unwrap_or_default();
         let mut wanted = Vec::with_capacity(parts.len());
         for part in parts {
@@ -215,13 +235,18 @@ impl Service {
                 (ChecksumKind::Sha256, part.checksum_sha256),
             ];
             let checksums = values.into_iter().filter_map(|(kind, value)| Some((kind, value?))).collect();
-            wanted.push(WantedPart { number, etag, checksums });
+            let part = WantedPart { number, etag, checksums };
+            // A client that has sent a part twice may name it twice: the last one counts, as with a Ceph.
+            match wanted.last_mut().filter(|last: &&mut WantedPart| last.number == number) {
+                Some(last) => *last = part,
+                None => wanted.push(part),
+            }
         }
         let conditions = conditions(input.if_match.as_ref(), input.if_none_match.as_ref());
         let (gateway, key, upload) = (self.gateway.clone(), input.key.clone(), input.upload_id);
         let brought = customer.clone();
         let work = async move {
-            let how = (&conditions, versioning);
+            let how = Completion { conditions: &conditions, versioning, checksum: checksum_told, size };
             gateway.complete_upload(&bucket, (&key, &upload), &wanted, how, brought.as_ref()).await
         };
         let head = to_its_end(work).await?;

@@ -65,7 +65,7 @@ pub use error::{Code, Error};
 pub use lapse::STORAGE_CLASS;
 pub use lifecycle::Lapsed;
 pub use listing::{ListedUpload, Page, Query, UploadPage};
-pub use multipart::{PARTS_MAX, PartPage, PartRequest, WantedPart};
+pub use multipart::{Completion, PARTS_MAX, PartPage, PartRequest, WantedPart};
 pub use objects::{Deleted, Deletion, KEY_MAX_BYTES, METADATA_MAX_BYTES, Object, PUT_MAX_BYTES, PutRequest};
 pub use orphans::{OrphanFound, PoolChecked};
 pub use present::NULL_VERSION;

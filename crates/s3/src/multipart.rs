@@ -12,8 +12,8 @@ use crate::names;
 use crate::objects::{Digested, PUT_MAX_BYTES, check_digests, check_key};
 use crate::rados::{Rados, RadosError, Step};
 use crate::records::{
-    Bucket, Head, Intent, Layout, Part, SealedBy, Sealing, StoredUpload, Tail, Upload, Versioning, attr, from_bytes,
-    to_bytes,
+    Bucket, Head, Intent, Layout, Part, SealedBy, Sealing, StoredChecksum, StoredUpload, Tail, Upload, Versioning,
+    attr, from_bytes, to_bytes,
 };
 use crate::sealing::{CustomerKey, DataKey, Encryption, NewSealing, SealedName};
 use crate::store::{Store, TRIES_MAX, too_many_tries};
@@ -57,6 +57,45 @@ pub struct WantedPart {
     pub etag: String,
     /// Additional checksums that the client tells, in base64.
     pub checksums: Vec<(ChecksumKind, String)>,
+}
+
+/// How an upload is completed, and what the client tells of the object that is to come of it.
+#[derive(Clone, Debug)]
+pub struct Completion<'a> {
+    pub conditions: &'a Conditions,
+    pub versioning: Versioning,
+    /// The object's checksum, in base64; of the parts' checksums with their number behind a dash.
+    pub checksum: Option<(ChecksumKind, String)>,
+    /// Bytes of the object.
+    pub size: Option<u64>,
+}
+
+impl<'a> From<(&'a Conditions, Versioning)> for Completion<'a> {
+    fn from((conditions, versioning): (&'a Conditions, Versioning)) -> Completion<'a> {
+        Completion { conditions, versioning, checksum: None, size: None }
+    }
+}
+
+impl Completion<'_> {
+    /// Compares an object with what the client tells. A checksum of another kind than the upload's is not looked at.
+    fn check(&self, checksum: Option<&StoredChecksum>, size: u64) -> Result<(), Error> {
+        if self.size.is_some_and(|told| told != size) {
+            return Err(
+                Code::InvalidRequest.because(format!("the parts have {size} bytes together, which is not told"))
+            );
+        }
+        // Clients leave out the number of parts.
+        let is = |stored: &StoredChecksum, told: &str| {
+            told == stored.value
+                || stored.is_composite && stored.value.split_once('-').is_some_and(|(sum, _)| sum == told)
+        };
+        match (&self.checksum, checksum) {
+            (Some((kind, told)), Some(stored)) if stored.kind == *kind && !is(stored, told) => {
+                Err(Code::BadDigest.because(format!("the object has another checksum ({kind:?}) than told")))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// A page of an upload's parts.
@@ -327,16 +366,17 @@ impl<R: Rados> Store<R> {
 
     /// Completes an upload: its parts become the object. An upload that a customer's key seals is completed with that
     /// key, or without any. Errors: `NoSuchUpload`, `InvalidPart`, `InvalidPartOrder`, `EntityTooSmall`,
-    /// `PreconditionFailed`, `InvalidRequest` for another key, or without one where an older gateway has stored a part;
-    /// the upload is then as it was.
+    /// `PreconditionFailed`, `BadDigest`, `InvalidRequest` for another key or size, or without a key where an older
+    /// gateway has stored a part; the upload is then as it was.
     pub async fn complete_upload(
         self: &Arc<Self>,
         bucket: &Arc<Bucket>,
         (key, upload): (&str, &str),
         wanted: &[WantedPart],
-        (conditions, versioning): (&Conditions, Versioning),
+        how: impl Into<Completion<'_>>,
         customer: Option<&CustomerKey>,
     ) -> Result<Head, Error> {
+        let how = how.into();
         if wanted.is_empty() {
             return Err(Code::InvalidRequest.because("an object has at least one part"));
         }
@@ -356,6 +396,7 @@ impl<R: Rados> Store<R> {
                 if !needs_no_key(head.sealing()) {
                     self.check_customer_key(&head, customer)?;
                 }
+                how.check(head.checksum.as_ref(), head.size)?;
                 return Ok(head);
             }
             Err(error) => return Err(error),
@@ -379,7 +420,7 @@ impl<R: Rados> Store<R> {
             }
             Err(error) => return Err(error.into()),
         }
-        match self.complete(bucket, (key, upload), wanted, (conditions, versioning), opened).await {
+        match self.complete(bucket, (key, upload), wanted, &how, opened).await {
             Ok(head) => {
                 self.end_upload(bucket, (key, upload), &completing(&self.session), wanted).await?;
                 self.forget_intent(intent).await?;
@@ -399,7 +440,7 @@ impl<R: Rados> Store<R> {
         bucket: &Arc<Bucket>,
         (key, upload): (&str, &str),
         wanted: &[WantedPart],
-        (conditions, versioning): (&Conditions, Versioning),
+        how: &Completion<'_>,
         opened: Option<DataKey>,
     ) -> Result<Head, Error> {
         let page = self.list_parts(bucket, (key, upload), 0, PARTS_MAX.into()).await?;
@@ -433,6 +474,7 @@ impl<R: Rados> Store<R> {
         let etag = etag_of_parts(parts.iter().map(|part| part.etag.as_str())).ok_or_else(damaged)?;
         let of_parts: Vec<_> = parts.iter().map(|part| (part.checksum.clone(), part.tail.size)).collect();
         let checksum = checksum.and_then(|kind| checksum_of_parts(kind, is_composite, &of_parts));
+        how.check(checksum.as_ref(), size)?;
         // The parts are the upload's until the head names them, also if this completion is taken back.
         let tails = Vec::new();
         let bare = Layout::Parts { upload: upload.to_owned() };
@@ -443,8 +485,8 @@ impl<R: Rados> Store<R> {
             (None, _) => bare,
         };
         let new = NewHead { size, etag, owner, headers, metadata, checksum, acl, tags, lock, layout, bytes, tails };
-        let change = Change::Put { new: Box::new(new), versioning };
-        self.commit(bucket, key, change, conditions, None).await?.head.ok_or_else(no_such_key)
+        let change = Change::Put { new: Box::new(new), versioning: how.versioning };
+        self.commit(bucket, key, change, how.conditions, None).await?.head.ok_or_else(no_such_key)
     }
 
     /// Lets an upload go on whose completion has failed.

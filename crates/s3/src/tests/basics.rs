@@ -1,13 +1,14 @@
 //! One gateway without faults: each request does what S3 says.
 
 use super::{bytes_of, open, user};
+use crate::digest::Digests;
 use crate::executor::Executor;
 use crate::memory::Memory;
 use crate::tests::wreckage;
 use crate::window::both;
 use crate::{
-    Body, Bucket, BucketSettings, ByteRange, ChecksumKind, Code, Conditions, Deletion, Error, PartRequest, PutRequest,
-    Query, Store, Upload, Versioning, WantedPart, Whole, names,
+    Body, Bucket, BucketSettings, ByteRange, ChecksumKind, Code, Completion, Conditions, Deletion, Error, PartRequest,
+    PutRequest, Query, Store, Upload, Versioning, WantedPart, Whole, names,
 };
 use std::sync::Arc;
 
@@ -278,7 +279,18 @@ fn uploads_become_objects() {
         let wrong = WantedPart { etag: "x".into(), ..wanted[0].clone() };
         assert_eq!(code(complete(&[wrong]).await), Code::InvalidPart);
         assert_eq!(code(complete(&[]).await), Code::InvalidRequest);
-        let head = complete(&wanted).await.expect("it is complete");
+        let told = async |checksum: Option<&str>, size| {
+            let checksum = checksum.map(|value| (ChecksumKind::Crc32, value.to_owned()));
+            let how = Completion { checksum, size, ..(&none, Versioning::Off).into() };
+            gateway.complete_upload(&bucket, ("k", &upload), &wanted, how, None).await
+        };
+        assert_eq!(code(told(Some("bad"), None).await), Code::BadDigest);
+        assert_eq!(code(told(None, Some(whole.len() as u64 + 1)).await), Code::InvalidRequest);
+        let mut digests = Digests::new(Some(ChecksumKind::Crc32));
+        digests.update(&whole);
+        let crc = digests.finish().1.expect("a checksum").value;
+        let head = told(Some(&crc), Some(whole.len() as u64)).await.expect("it is complete");
+        assert_eq!(code(told(Some("bad"), None).await), Code::BadDigest, "asked again");
         assert_eq!(head.etag.split_once('-').map(|(_, count)| count), Some("3"));
         assert_eq!(complete(&wanted).await.map(|head| head.tag), Ok(head.tag.clone()), "asked again");
         assert_eq!(read(&gateway, &bucket, "k", None).await, Ok(whole.clone()));
