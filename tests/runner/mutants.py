@@ -21,7 +21,7 @@ from .programs import ROOT, WHOLE_BUILD, build
 
 # Test programs that may meet a mutant, by what it breaks.
 PROGRAMS = {"Store": ["store"], "Monitor": ["mon"], "Quorum": ["raft", "mon"]}
-OTHERS = ["pg"]
+OTHERS = ["pg", "mon"]
 KEPT_SEEDS = "sim::integration"
 # Longest processor time of one test program, and longest time. A mutant may make a test go on, or wait, for ever.
 LIMIT_CPU_S = 600
