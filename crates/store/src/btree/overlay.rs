@@ -1,9 +1,11 @@
 //! Changes that are not in the tree yet.
 
 use super::erased::{Erased, ErasedRange};
-use super::sorted_chunks::{Graveyard, Item, Iter, SortedChunks};
+use super::sorted_chunks::{Graveyard, Item, Iter, SortedChunks, tail};
 use super::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use bytes::Bytes;
+use std::ops::Range;
+use std::sync::Arc;
 
 /// A key behind every other key.
 pub(super) static BEHIND_ALL_KEYS: [u8; KEY_BYTES_MAX + 1] = [0xff; KEY_BYTES_MAX + 1];
@@ -20,17 +22,38 @@ pub enum EntryError {
 /// An entry put or deleted: key and value in one piece of memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
-    bytes: Bytes,
+    bytes: Arc<[u8]>,
+    /// The [`tail`] of the key.
+    tail: u32,
     key_bytes: u16,
     deleted: bool,
 }
 
+/// Maximum memory kept to put records together, in bytes.
+const SCRATCH_BYTES_MAX: usize = 64 << 10;
+
 impl Record {
-    fn new(key: &[u8], value: Option<&[u8]>) -> Record {
-        let mut bytes = Vec::with_capacity(key.len() + value.map_or(0, <[u8]>::len));
-        bytes.extend_from_slice(key);
-        bytes.extend_from_slice(value.unwrap_or_default());
-        Record { bytes: bytes.into(), key_bytes: key.len() as u16, deleted: value.is_none() }
+    /// `scratch`: a buffer.
+    fn new(key: &[u8], value: Option<&[u8]>, scratch: &mut Vec<u8>) -> Record {
+        scratch.clear();
+        scratch.extend_from_slice(key);
+        scratch.extend_from_slice(value.unwrap_or_default());
+        let bytes = scratch[..].into();
+        if scratch.capacity() > SCRATCH_BYTES_MAX {
+            *scratch = Vec::new();
+        }
+        Record { bytes, tail: tail(key), key_bytes: key.len() as u16, deleted: value.is_none() }
+    }
+
+    /// Replaces the value by another of the same length, in place, if nobody else looks at it. Returns true if so.
+    fn overwrite(&mut self, value: Option<&[u8]>) -> bool {
+        let (Some(value), false) = (value, self.deleted) else { return false };
+        if usize::from(self.key_bytes) + value.len() != self.bytes.len() {
+            return false;
+        }
+        let Some(bytes) = Arc::get_mut(&mut self.bytes) else { return false };
+        bytes[usize::from(self.key_bytes)..].copy_from_slice(value);
+        true
     }
 
     pub fn key(&self) -> &[u8] {
@@ -42,12 +65,33 @@ impl Record {
         (!self.deleted).then(|| &self.bytes[usize::from(self.key_bytes)..])
     }
 
+    /// Returns the key, which shares the record's memory.
     pub fn key_bytes(&self) -> Bytes {
-        self.bytes.slice(..usize::from(self.key_bytes))
+        self.part(0..usize::from(self.key_bytes))
     }
 
+    /// Returns the value, which shares the record's memory; `None` if the entry was deleted.
     pub fn value_bytes(&self) -> Option<Bytes> {
-        (!self.deleted).then(|| self.bytes.slice(usize::from(self.key_bytes)..))
+        (!self.deleted).then(|| self.part(usize::from(self.key_bytes)..self.bytes.len()))
+    }
+
+    fn part(&self, range: Range<usize>) -> Bytes {
+        match range.is_empty() {
+            true => Bytes::new(),
+            false => Bytes::from_owner(Part { of: self.bytes.clone(), range }),
+        }
+    }
+}
+
+/// A part of a record's memory.
+struct Part {
+    of: Arc<[u8]>,
+    range: Range<usize>,
+}
+
+impl AsRef<[u8]> for Part {
+    fn as_ref(&self) -> &[u8] {
+        &self.of[self.range.clone()]
     }
 }
 
@@ -58,6 +102,10 @@ impl Item for Record {
 
     fn memory_bytes(&self) -> usize {
         self.bytes.len() + RECORD_BYTES
+    }
+
+    fn tail(&self) -> u32 {
+        self.tail
     }
 }
 
@@ -113,13 +161,17 @@ impl Generation {
         RecordIter(self.records.iter_from(self.records.lower_bound(from)))
     }
 
-    fn set(&mut self, record: Record) {
-        self.records.insert(record);
+    /// Sets the value of a key, or deletes it. `scratch`: a buffer.
+    fn set(&mut self, key: &[u8], value: Option<&[u8]>, scratch: &mut Vec<u8>) {
+        self.records.put(key, |record| match record.is_some_and(|record| record.overwrite(value)) {
+            true => None,
+            false => Some(Record::new(key, value, scratch)),
+        });
     }
 
-    fn delete(&mut self, key: &[u8]) {
+    fn delete(&mut self, key: &[u8], scratch: &mut Vec<u8>) {
         if self.erased.end_of(key).is_none() {
-            self.set(Record::new(key, None));
+            self.set(key, None, scratch);
         } else {
             self.records.remove(key);
         }
@@ -165,6 +217,8 @@ pub struct Overlay {
     gone: Gone,
     /// Number of changes made since the last call of [`Overlay::shed`].
     changes: usize,
+    /// A buffer in which records are put together.
+    scratch: Vec<u8>,
 }
 
 impl Overlay {
@@ -174,7 +228,7 @@ impl Overlay {
         if value.len() > VALUE_BYTES_MAX {
             return Err(EntryError::ValueTooLong { bytes: value.len() });
         }
-        self.active.set(Record::new(key, Some(value)));
+        self.active.set(key, Some(value), &mut self.scratch);
         self.changes += 1;
         Ok(())
     }
@@ -190,7 +244,7 @@ impl Overlay {
     /// Removes an entry, if there is one. Errors: nothing changes.
     pub fn delete(&mut self, key: &[u8]) -> Result<(), EntryError> {
         check_key(key)?;
-        self.active.delete(key);
+        self.active.delete(key, &mut self.scratch);
         self.changes += 1;
         Ok(())
     }
@@ -225,7 +279,7 @@ impl Overlay {
     pub fn amend(&mut self, key: &[u8], change: impl Fn(&[u8]) -> Option<Vec<u8>>) {
         for generation in [Some(&mut self.active), self.frozen.as_mut()].into_iter().flatten() {
             if let Some(value) = generation.find(key).and_then(Record::value).and_then(&change) {
-                generation.set(Record::new(key, Some(&value)));
+                generation.set(key, Some(&value), &mut self.scratch);
             }
         }
     }
@@ -368,6 +422,31 @@ mod tests {
             let active = overlay.active.bytes();
             prop_assert_eq!(overlay.bytes(), (active, active));
         }
+    }
+
+    #[test]
+    fn a_value_that_was_looked_up_stays_as_it_was() {
+        let mut overlay = Overlay::default();
+        let values: [&[u8]; 4] = [b"one", b"two", b"three", b""];
+        let mut seen = Vec::new();
+        for value in values {
+            overlay.put(b"key", value).unwrap();
+            overlay.put(b"key", value).unwrap();
+            let Said::Put(said) = overlay.says(b"key") else { panic!("it was put") };
+            let Some(record) = overlay.active.records_from(b"").next() else { panic!("it was put") };
+            seen.push((said, record.key_bytes(), record.value_bytes()));
+        }
+        for (value, (said, key, of_record)) in values.iter().zip(seen) {
+            assert_eq!((&said[..], &key[..], of_record.as_deref()), (*value, &b"key"[..], Some(*value)));
+        }
+        overlay.delete(b"key").unwrap();
+        assert_eq!(overlay.says(b"key"), Said::Deleted);
+        overlay.put(b"key", b"").unwrap();
+        assert_eq!(overlay.says(b"key"), Said::Put(Bytes::new()));
+        let large = vec![7; 2 * SCRATCH_BYTES_MAX];
+        overlay.put(b"large", &large).unwrap();
+        assert_eq!(overlay.says(b"large"), Said::Put(large.into()));
+        assert_eq!(overlay.scratch.capacity(), 0, "memory for a large record is not kept");
     }
 
     #[test]

@@ -10,24 +10,49 @@ use std::ops::Range;
 pub(super) trait Item {
     fn key(&self) -> &[u8];
     fn memory_bytes(&self) -> usize;
+
+    /// Returns the [`tail`] of the key.
+    fn tail(&self) -> u32 {
+        tail(self.key())
+    }
+}
+
+/// Returns the last four bytes of a key as a number: the segments of one object differ in them alone. They say nothing
+/// about the order of other keys.
+#[expect(clippy::big_endian_bytes, reason = "byte order must be number order")]
+pub(super) fn tail(key: &[u8]) -> u32 {
+    key.last_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
 /// The first 24 bytes of a key, padded with zeros, as numbers. Keys with different heads sort like their heads. Almost
 /// all comparisons are decided here: two entries of a group's log differ within these bytes, and so do objects with
 /// different hashes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Head([u64; 3]);
+struct Head(u64, u64, u64);
 
 const HEAD_BYTES: usize = size_of::<Head>();
 
 impl Head {
-    #[expect(clippy::big_endian_bytes, reason = "byte order must be number order")]
     fn of(key: &[u8]) -> Head {
+        if let Some(bytes) = key.first_chunk() {
+            return Head::of_bytes(bytes);
+        }
         let mut bytes = [0; HEAD_BYTES];
-        let len = key.len().min(HEAD_BYTES);
-        bytes[..len].copy_from_slice(&key[..len]);
-        let word = |at: usize| u64::from_be_bytes(std::array::from_fn(|i| bytes[8 * at + i]));
-        Head(std::array::from_fn(word))
+        bytes[..key.len()].copy_from_slice(key);
+        Head::of_bytes(&bytes)
+    }
+
+    #[expect(clippy::big_endian_bytes, reason = "byte order must be number order")]
+    fn of_bytes(bytes: &[u8; HEAD_BYTES]) -> Head {
+        let (words, _) = bytes.as_chunks();
+        Head(u64::from_be_bytes(words[0]), u64::from_be_bytes(words[1]), u64::from_be_bytes(words[2]))
+    }
+
+    fn is_below(&self, other: &Head) -> bool {
+        if self.0 != other.0 {
+            return self.0 < other.0;
+        }
+        if self.1 != other.1 { self.1 < other.1 } else { self.2 < other.2 }
     }
 }
 
@@ -62,6 +87,14 @@ impl<T: Item> Chunk<T> {
         Some(Chunk { head: *heads.first()?, heads, items, bytes })
     }
 
+    /// Returns true if all keys are above `key`.
+    fn is_behind(&self, head: Head, key: &[u8]) -> bool {
+        match self.head == head {
+            true => self.items[0].key() > key,
+            false => head.is_below(&self.head),
+        }
+    }
+
     /// Compares the first item's key with `key`.
     fn cmp_first(&self, head: Head, key: &[u8]) -> Ordering {
         self.head.cmp(&head).then_with(|| self.items[0].key().cmp(key))
@@ -69,13 +102,26 @@ impl<T: Item> Chunk<T> {
 
     /// Returns the index of the key, or the index where it would be inserted.
     fn find(&self, head: Head, key: &[u8]) -> Result<usize, usize> {
-        let begin = self.heads.partition_point(|other| *other < head);
+        let begin = self.heads.partition_point(|other| other.is_below(&head));
         if self.heads.get(begin) != Some(&head) {
             return Err(begin);
         }
-        let same = self.heads[begin..].partition_point(|other| *other == head);
-        let found = self.items[begin..begin + same].binary_search_by(|item| item.key().cmp(key));
+        let same = 1 + self.heads[begin + 1..].partition_point(|other| *other == head);
+        let items = &self.items[begin..begin + same];
+        let found = Self::guess(items, key).unwrap_or_else(|| items.binary_search_by(|item| item.key().cmp(key)));
         found.map(|at| begin + at).map_err(|at| begin + at)
+    }
+
+    /// Returns the place of a key among items if their tails tell it: then two keys at most are looked at, which lie in
+    /// memory of their own.
+    fn guess(items: &[T], key: &[u8]) -> Option<Result<usize, usize>> {
+        let tail = tail(key);
+        let at = items.partition_point(|item| item.tail() < tail);
+        match items.get(at).map_or(Ordering::Greater, |item| item.key().cmp(key)) {
+            Ordering::Equal => Some(Ok(at)),
+            Ordering::Greater if at == 0 || items[at - 1].key() < key => Some(Err(at)),
+            _ => None,
+        }
     }
 }
 
@@ -117,7 +163,7 @@ impl<T: Item> SortedChunks<T> {
 
     /// Returns the chunk that holds the key or would hold it (0 if there is no chunk), and the key's place in it.
     fn find(&self, head: Head, key: &[u8]) -> (usize, Result<usize, usize>) {
-        let behind = self.chunks.partition_point(|chunk| chunk.cmp_first(head, key) != Ordering::Greater);
+        let behind = self.chunks.partition_point(|chunk| !chunk.is_behind(head, key));
         let chunk = behind.saturating_sub(1);
         self.chunks.get(chunk).map_or((0, Err(0)), |found| (chunk, found.find(head, key)))
     }
@@ -166,44 +212,69 @@ impl<T: Item> SortedChunks<T> {
 
     /// Inserts an item; returns the one it replaces.
     pub fn insert(&mut self, item: T) -> Option<T> {
+        let head = Head::of(item.key());
+        let (at, place) = self.find(head, item.key());
+        match place {
+            Ok(place) => Some(self.replace(at, place, item)),
+            Err(place) => {
+                self.insert_at(at, place, head, item);
+                None
+            }
+        }
+    }
+
+    /// Puts an item with this key, with one search. `make` gets the item of this key that is there already, and may
+    /// change it, but neither its key nor its memory. It returns an item with this key, which takes that one's place;
+    /// it must return one if it got none.
+    pub fn put(&mut self, key: &[u8], make: impl FnOnce(Option<&mut T>) -> Option<T>) {
+        let head = Head::of(key);
+        let (at, place) = self.find(head, key);
+        match place {
+            Ok(place) => {
+                if let Some(item) = make(Some(&mut self.chunks[at].items[place])) {
+                    self.replace(at, place, item);
+                }
+            }
+            Err(place) => {
+                let item = make(None).expect("there is none that stays");
+                self.insert_at(at, place, head, item);
+            }
+        }
+    }
+
+    fn replace(&mut self, at: usize, place: usize, item: T) -> T {
+        let chunk = &mut self.chunks[at];
+        let bytes = item.memory_bytes();
+        let old = std::mem::replace(&mut chunk.items[place], item);
+        chunk.bytes = chunk.bytes + bytes - old.memory_bytes();
+        self.bytes = self.bytes + bytes - old.memory_bytes();
+        old
+    }
+
+    /// Inserts an item into the chunk `at`, or as the first of all.
+    fn insert_at(&mut self, mut at: usize, mut place: usize, head: Head, item: T) {
         let bytes = item.memory_bytes();
         self.bytes += bytes;
         self.len += 1;
-        let head = Head::of(item.key());
-        let (mut at, place) = self.find(head, item.key());
         let Some(chunk) = self.chunks.get_mut(at) else {
-            self.chunks.push(Chunk::of_one(head, item));
-            return None;
+            return self.chunks.push(Chunk::of_one(head, item));
         };
-        match place {
-            Ok(place) => {
-                let old = std::mem::replace(&mut chunk.items[place], item);
-                chunk.bytes = chunk.bytes + bytes - old.memory_bytes();
-                self.bytes -= old.memory_bytes();
-                self.len -= 1;
-                return Some(old);
-            }
-            Err(mut place) => {
-                if chunk.items.len() == CHUNK_ITEMS {
-                    // Items that arrive in order leave full chunks behind.
-                    let kept = if place == CHUNK_ITEMS { CHUNK_ITEMS } else { CHUNK_ITEMS / 2 };
-                    let Some(rest) = chunk.take(kept..CHUNK_ITEMS) else {
-                        self.chunks.insert(at + 1, Chunk::of_one(head, item));
-                        return None;
-                    };
-                    self.chunks.insert(at + 1, rest);
-                    if place > kept {
-                        (at, place) = (at + 1, place - kept);
-                    }
-                }
-                let chunk = &mut self.chunks[at];
-                chunk.items.insert(place, item);
-                chunk.heads.insert(place, head);
-                chunk.bytes += bytes;
-                chunk.head = chunk.heads[0];
+        if chunk.items.len() == CHUNK_ITEMS {
+            // Items that arrive in order leave full chunks behind.
+            let kept = if place == CHUNK_ITEMS { CHUNK_ITEMS } else { CHUNK_ITEMS / 2 };
+            let Some(rest) = chunk.take(kept..CHUNK_ITEMS) else {
+                return self.chunks.insert(at + 1, Chunk::of_one(head, item));
+            };
+            self.chunks.insert(at + 1, rest);
+            if place > kept {
+                (at, place) = (at + 1, place - kept);
             }
         }
-        None
+        let chunk = &mut self.chunks[at];
+        chunk.items.insert(place, item);
+        chunk.heads.insert(place, head);
+        chunk.bytes += bytes;
+        chunk.head = chunk.heads[0];
     }
 
     pub fn remove(&mut self, key: &[u8]) -> Option<T> {
@@ -363,12 +434,18 @@ mod tests {
         }
     }
 
-    /// Keys in number order, of which every other is longer than a head.
+    /// Keys in number order. Those of a group of 32 have one head, but for the first, which is short. Tails are in the
+    /// order of keys in every other group, and in the reverse order in the others.
     fn key(number: u16) -> Vec<u8> {
-        let mut key = b"the same for all of these ".to_vec();
-        key.truncate(if number.is_multiple_of(7) { 3 } else { 26 });
-        key.insert(0, (number >> 8) as u8);
-        key.insert(1, number as u8);
+        let (group, low) = (number / 32, (number % 32) as u8);
+        let mut key = vec![(group >> 8) as u8, group as u8];
+        if low > 0 {
+            key.extend_from_slice(b"the same for all of a group ");
+            key.push(low);
+            if !group.is_multiple_of(2) {
+                key.extend([0, 0, 0xff - low, 0]);
+            }
+        }
         key
     }
 
@@ -396,7 +473,12 @@ mod tests {
                     3 => for number in (number..number + count).rev().step_by(3) {
                         let thing = Thing { key: key(number), size };
                         let old = model.insert(key(number), thing.clone());
-                        prop_assert_eq!(set.insert(thing), old);
+                        let mut found = None;
+                        set.put(&key(number), |there| {
+                            found = there.as_deref().cloned();
+                            there.is_none_or(|there| there.size != size).then_some(thing)
+                        });
+                        prop_assert_eq!(found, old);
                     },
                     4 => for number in (number..number + count).filter(|number| number % 5 > 0) {
                         prop_assert_eq!(set.remove(&key(number)), model.remove(&key(number)));
