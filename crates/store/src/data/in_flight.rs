@@ -2,12 +2,13 @@
 
 use crate::config::BLOCK;
 use crate::space::run::Run;
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::ops::Range;
 use wire::Rope;
 
 #[derive(Debug)]
 struct InFlightRun {
+    start: u32,
     count: u32,
     data: Rope,
     damaged: bool,
@@ -16,7 +17,8 @@ struct InFlightRun {
 /// Runs of blocks with their content.
 #[derive(Default, Debug)]
 pub(crate) struct InFlight {
-    runs: BTreeMap<u32, InFlightRun>,
+    /// In the order of blocks. Mostly they come behind the others and go before them, as space is taken in order.
+    runs: VecDeque<InFlightRun>,
     bytes: u64,
 }
 
@@ -32,13 +34,23 @@ impl InFlight {
     pub fn insert(&mut self, start: u32, data: Rope, damaged: bool) {
         let count = (data.len() as u64 / BLOCK) as u32;
         self.bytes += data.len() as u64;
-        let old = self.runs.insert(start, InFlightRun { count, data, damaged });
-        assert!(old.is_none(), "block {start} is in flight twice");
+        let run = InFlightRun { start, count, data, damaged };
+        if self.runs.back().is_none_or(|last| last.start < start) {
+            return self.runs.push_back(run);
+        }
+        let at = self.runs.partition_point(|run| run.start < start);
+        assert!(self.runs[at].start != start, "block {start} is in flight twice");
+        self.runs.insert(at, run);
     }
 
     /// Forgets the run that began at `start`.
     pub fn remove(&mut self, start: u32) {
-        let run = self.runs.remove(&start).unwrap_or_else(|| panic!("no run in flight at block {start}"));
+        let at = match self.runs.front() {
+            Some(first) if first.start == start => 0,
+            _ => self.runs.partition_point(|run| run.start < start),
+        };
+        let run = self.runs.remove(at).filter(|run| run.start == start);
+        let run = run.unwrap_or_else(|| panic!("no run in flight at block {start}"));
         self.bytes -= run.data.len() as u64;
     }
 
@@ -52,11 +64,13 @@ impl InFlight {
         if self.runs.is_empty() {
             return vec![InFlightPart::OnDevice(run)];
         }
-        let before = self.runs.range(..run.start).next_back();
+        let behind = self.runs.partition_point(|found| found.start < run.start);
         let mut parts = Vec::new();
         let mut at = run.start;
-        for (start, found) in before.into_iter().chain(self.runs.range(run.start..run.end())) {
-            let Range { start: begin, end } = (*start).max(at)..(start + found.count).min(run.end());
+        let from_before = self.runs.range(behind.saturating_sub(1)..);
+        for found in from_before.take_while(|found| found.start < run.end()) {
+            let start = found.start;
+            let Range { start: begin, end } = start.max(at)..(start + found.count).min(run.end());
             if begin >= end {
                 continue;
             }
@@ -85,8 +99,12 @@ mod tests {
     fn a_run_is_split_where_memory_and_device_meet() {
         let mut in_flight = InFlight::default();
         let block = |v: u8| Bytes::from(vec![v; BLOCK as usize]);
-        in_flight.insert(10, [block(1), block(2), block(3)].into_iter().collect(), false);
         in_flight.insert(15, block(4).into(), true);
+        in_flight.insert(10, [block(1), block(2), block(3)].into_iter().collect(), false);
+        in_flight.insert(13, block(5).into(), false);
+        in_flight.insert(30, block(6).into(), false);
+        in_flight.remove(13);
+        in_flight.remove(30);
         let parts: Vec<(u32, u32, Option<u8>)> = in_flight
             .split(Run { start: 11, count: 6 })
             .into_iter()

@@ -24,7 +24,6 @@ use crate::disk::key::{Key, known_object};
 use crate::disk::redo::Redo;
 use crate::engine::checkpoint::LOG_PER_CHECKPOINT;
 use crate::engine::submit::aligned;
-use crate::engine::turns::Staged;
 use crate::metadata::block_map::BlockRef;
 use crate::space::run::Run;
 use crate::{Lookup, LookupId, StoreEvent};
@@ -314,6 +313,9 @@ impl Relocation {
 
     /// Takes the pieces whose bytes have been read.
     fn take_read(&mut self) -> Vec<Piece> {
+        if self.moving.is_empty() {
+            return Vec::new();
+        }
         let here = |piece: &mut Piece| matches!(piece.bytes, PieceBytes::Here(_));
         let pieces: Vec<Piece> = self.moving.extract_if(.., here).collect();
         self.moving_blocks -= pieces.iter().map(|piece| piece.source.blocks.len() as u32).sum::<u32>();
@@ -494,7 +496,8 @@ impl Store {
         };
         self.data_blocks += u64::from(count);
         let size = self.state.known(&source.key).expect("it has blocks").size();
-        let mut staged = Staged::new(self.turns.next_ticket());
+        let ticket = self.turns.next_ticket();
+        let mut staged = self.turns.begin(ticket);
         staged.internal = true;
         for stretch in now.chunk_by(|a, b| a.0 + 1 == b.0) {
             let first = stretch[0].0;

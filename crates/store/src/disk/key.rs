@@ -38,13 +38,17 @@ fn ordered_u32(v: u32) -> [u8; 4] {
 
 fn push_escaped(out: &mut Vec<u8>, bytes: &[u8]) {
     // Zeros in names are rare.
-    for part in bytes.split_inclusive(|byte| *byte == 0) {
-        out.extend_from_slice(part);
-        if part.last() == Some(&0) {
-            out.push(ESCAPED_ZERO);
+    if bytes.contains(&0) {
+        for part in bytes.split_inclusive(|byte| *byte == 0) {
+            out.extend_from_slice(part);
+            if part.last() == Some(&0) {
+                out.push(ESCAPED_ZERO);
+            }
         }
+    } else {
+        out.extend_from_slice(bytes);
     }
-    out.extend([0, END_OF_TEXT]);
+    out.extend_from_slice(&[0, END_OF_TEXT]);
 }
 
 fn take_escaped(rest: &mut &[u8]) -> Option<Vec<u8>> {
@@ -71,24 +75,32 @@ const KEY_BYTES_BESIDE_TEXTS: usize = POOL_BYTES + HASH_BYTES + 3 * 2 + 1 + SNAP
 
 /// Returns the key of an object or cursor.
 pub(crate) fn object_key(object: &ObjectId) -> Key {
+    let mut out = Vec::new();
+    set_object_key(&mut out, object);
+    out.into()
+}
+
+/// Sets `out` to the key of an object or cursor.
+pub(crate) fn set_object_key(out: &mut Vec<u8>, object: &ObjectId) {
+    out.clear();
     if object.max {
-        return Arc::new(BEHIND_ALL);
+        return out.extend_from_slice(&BEHIND_ALL);
     }
     let key = object.effective_key();
-    let mut out = Vec::with_capacity(KEY_BYTES_BESIDE_TEXTS + object.nspace.len() + key.len() + object.name.len());
-    out.extend(ordered_u64(object.pool.0 as u64 ^ POOL_SIGN));
-    out.extend(ordered_u32(object.hash.reverse_bits()));
-    push_escaped(&mut out, &object.nspace);
-    push_escaped(&mut out, key);
-    match (*object.name).cmp(key) {
+    out.reserve(KEY_BYTES_BESIDE_TEXTS + object.nspace.len() + key.len() + object.name.len());
+    out.extend_from_slice(&ordered_u64(object.pool.0 as u64 ^ POOL_SIGN));
+    out.extend_from_slice(&ordered_u32(object.hash.reverse_bits()));
+    push_escaped(out, &object.nspace);
+    push_escaped(out, key);
+    // Most objects have no locator key.
+    match if object.key.is_empty() { Ordering::Equal } else { (*object.name).cmp(key) } {
         Ordering::Equal => out.push(name_order::EQUAL),
         unequal => {
             out.push(if unequal == Ordering::Less { name_order::BELOW } else { name_order::ABOVE });
-            push_escaped(&mut out, &object.name);
+            push_escaped(out, &object.name);
         }
     }
-    out.extend(ordered_u64(object.snap.0));
-    out.into()
+    out.extend_from_slice(&ordered_u64(object.snap.0));
 }
 
 fn parse_object(mut rest: &[u8]) -> Option<ObjectId> {
@@ -166,8 +178,8 @@ pub(crate) fn pg_key(pg: PgId, key: &[u8]) -> Key {
 
 /// Appends the key of an entry of a placement group's table.
 pub(crate) fn push_pg_key(out: &mut Vec<u8>, pg: PgId, key: &[u8]) {
-    out.extend(ordered_u64(pg.pool.0 as u64 ^ POOL_SIGN));
-    out.extend(ordered_u32(pg.seed));
+    out.extend_from_slice(&ordered_u64(pg.pool.0 as u64 ^ POOL_SIGN));
+    out.extend_from_slice(&ordered_u32(pg.seed));
     out.extend_from_slice(key);
 }
 

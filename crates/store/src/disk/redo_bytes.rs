@@ -18,12 +18,16 @@ const fn number_bytes(number: u64) -> usize {
     bits.div_ceil(NUMBER_BITS)
 }
 
-fn put_number(out: &mut Vec<u8>, mut number: u64) {
+fn each_byte(mut number: u64, mut put: impl FnMut(u8)) {
     while number >= u64::from(MORE) {
-        out.push(number as u8 | MORE);
+        put(number as u8 | MORE);
         number >>= NUMBER_BITS;
     }
-    out.push(number as u8);
+    put(number as u8);
+}
+
+fn put_number(out: &mut Vec<u8>, number: u64) {
+    each_byte(number, |byte| out.push(byte));
 }
 
 fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -50,6 +54,13 @@ impl RedoBytes {
     /// Creates a transaction without steps.
     pub fn new() -> RedoBytes {
         RedoBytes { bytes: Vec::with_capacity(STEPS_BYTES), ..RedoBytes::default() }
+    }
+
+    /// Removes all steps, and keeps memory of the usual size for others. Returns false if it has more memory.
+    pub fn clear(&mut self) -> bool {
+        self.bytes.clear();
+        (self.count, self.object, self.pg, self.checksums_at) = (0, 0..0, None, 0);
+        self.bytes.capacity() <= 4 * STEPS_BYTES
     }
 
     /// Returns the bytes that the transaction takes in a record's body.
@@ -207,13 +218,9 @@ pub(crate) fn write_body<'a>(transactions: impl ExactSizeIterator<Item = &'a Red
         out[at..at + bytes.len()].copy_from_slice(bytes);
         at += bytes.len();
     };
-    let mut number = Vec::with_capacity(BODY_HEAD_BYTES_MAX);
-    put_number(&mut number, transactions.len() as u64);
-    put(&number);
+    each_byte(transactions.len() as u64, |byte| put(&[byte]));
     for transaction in transactions {
-        number.clear();
-        put_number(&mut number, transaction.count as u64);
-        put(&number);
+        each_byte(transaction.count as u64, |byte| put(&[byte]));
         put(&transaction.bytes);
     }
     assert_eq!(at, out.len(), "a body of another length than was foreseen");

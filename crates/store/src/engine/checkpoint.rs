@@ -290,13 +290,11 @@ impl Store {
     /// have.
     fn growth_blocks(&self) -> (u64, u64) {
         let tree = self.checkpoint.tree_blocks;
-        let (free, reserved) = match self.metadata.own_free_blocks() {
-            Some(free) => (free, tree + self.metadata_device_reserved_blocks() - self.metadata_blocks_wanted()),
-            None => {
-                let free = u64::from(self.allocator.free_blocks()) + self.metadata.blocks();
-                (free, tree + self.reserved_blocks() - self.metadata_blocks_wanted())
-            }
+        let (free, deletes) = match self.metadata.own_free_blocks() {
+            Some(free) => (free, self.metadata_device_delete_blocks()),
+            None => (u64::from(self.allocator.free_blocks()) + self.metadata.blocks(), self.delete_blocks()),
         };
+        let reserved = tree + deletes;
         (self.metadata_blocks_wanted().saturating_sub(tree), free.saturating_sub(reserved))
     }
 

@@ -7,12 +7,12 @@
 
 use crate::btree::{Damage, Fetch, ReadId};
 use crate::disk::copies::CopyOf;
-use crate::disk::key::{Key, object_key, pg_object_range};
+use crate::disk::key::{Key, pg_object_range};
 use crate::metadata::loading::Need;
 use crate::metadata::state::State;
 use crate::{Step, StopReason, Store, Transaction};
 use std::collections::{BTreeMap, VecDeque};
-use types::PgId;
+use types::{ObjectId, PgId};
 
 /// Number of waiting transactions, from the first, whose needs are read.
 const AHEAD: usize = 64;
@@ -37,11 +37,11 @@ pub(crate) struct KeyedStep {
 }
 
 impl KeyedStep {
-    /// `before`: the step before this one, which mostly is on the same object.
-    fn new(step: Step, before: Option<&KeyedStep>) -> KeyedStep {
+    /// `before`: the step before this one, which mostly is on the same object. `key_of` makes keys.
+    fn new(step: Step, before: Option<&KeyedStep>, mut key_of: impl FnMut(&ObjectId) -> Key) -> KeyedStep {
         let shared = |object| before.filter(|before| before.step.object() == Some(object))?.object.clone();
-        let object = step.object().map(|object| shared(object).unwrap_or_else(|| object_key(object)));
-        let from = step.source().map(object_key);
+        let object = step.object().map(|object| shared(object).unwrap_or_else(|| key_of(object)));
+        let from = step.source().map(key_of);
         KeyedStep { step, object, from }
     }
 
@@ -92,10 +92,11 @@ pub(crate) struct Accepted {
 }
 
 impl Accepted {
-    pub fn new(txn: Transaction) -> Accepted {
+    /// `key_of` makes keys of objects.
+    pub fn new(txn: Transaction, mut key_of: impl FnMut(&ObjectId) -> Key) -> Accepted {
         let mut steps: Vec<KeyedStep> = Vec::with_capacity(txn.steps.len());
         for step in txn.steps {
-            steps.push(KeyedStep::new(step, steps.last()));
+            steps.push(KeyedStep::new(step, steps.last(), &mut key_of));
         }
         let clones = steps.iter().any(|step| matches!(step.step, Step::Clone { .. }));
         Accepted { pg: txn.pg, steps, blocks: 0, metadata_bytes: 0, clones }

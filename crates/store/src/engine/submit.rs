@@ -172,15 +172,19 @@ impl Store {
         self.relocation.resume();
         self.relocation.compaction.disturb();
         let ticket = self.turns.next_ticket();
+        let mut stays = None;
         for step in &txn.steps {
             match &step.step {
-                Step::PgSet { .. } => drop(self.groups.insert(txn.pg)),
-                Step::PgDestroy { .. } => drop(self.groups.remove(&txn.pg)),
-                Step::PgRemoveRange { begin, end } if begin.is_empty() && *end == PG_KEYS_END => {
-                    self.groups.remove(&txn.pg);
-                }
+                Step::PgSet { .. } => stays = Some(true),
+                Step::PgDestroy { .. } => stays = Some(false),
+                Step::PgRemoveRange { begin, end } if begin.is_empty() && *end == PG_KEYS_END => stays = Some(false),
                 _ => {}
             }
+        }
+        match stays {
+            Some(true) => drop(self.groups.insert(txn.pg)),
+            Some(false) => drop(self.groups.remove(&txn.pg)),
+            None => {}
         }
         self.enqueue(ticket, txn);
         match &self.stopped {
@@ -191,7 +195,7 @@ impl Store {
 
     /// Applies a transaction whose needs are all in memory.
     pub(crate) fn apply_accepted(&mut self, ticket: u64, txn: Accepted) {
-        let mut staged = Staged::new(ticket);
+        let mut staged = self.turns.begin(ticket);
         let destroying = self.state.destroying.len();
         if let Some(next) = self.copies.as_ref().and_then(|copies| copies.ids_end(ticket)) {
             // Omaps that the steps make before they take the copies get other ids, in a replay too.
@@ -236,7 +240,7 @@ impl Store {
             check_clone_range(step)?;
             need.add(step);
         }
-        let mut txn = Accepted::new(txn);
+        let mut txn = Accepted::new(txn, |object| self.state.object_key(object));
         for (index, step) in txn.steps.iter().enumerate() {
             if let (Some(from), Some(key)) = (step.step.source(), &step.from)
                 // If this cannot be told from memory, the caller has seen the source and is right.
@@ -364,12 +368,16 @@ impl Store {
 
     /// Returns the blocks of the tree's own device reserved for the next checkpoint and for transactions that delete.
     pub(crate) fn metadata_device_reserved_blocks(&self) -> u64 {
-        let deletes = delete_reserve_blocks(self.superblock.tree_space().end());
-        self.metadata_blocks_wanted() + deletes
+        self.metadata_blocks_wanted() + self.metadata_device_delete_blocks()
     }
 
-    /// Returns the blocks reserved for transactions that delete.
-    fn delete_blocks(&self) -> u64 {
+    /// Returns the blocks of the tree's own device reserved for transactions that delete.
+    pub(crate) fn metadata_device_delete_blocks(&self) -> u64 {
+        delete_reserve_blocks(self.superblock.tree_space().end())
+    }
+
+    /// Returns the blocks of the main device reserved for transactions that delete.
+    pub(crate) fn delete_blocks(&self) -> u64 {
         delete_reserve_blocks(self.superblock.device_blocks())
     }
 
@@ -443,14 +451,18 @@ impl Store {
     }
 
     pub(crate) fn apply(&mut self, redo: Redo, staged: &mut Staged) {
+        self.apply_step(&redo, staged);
+    }
+
+    fn apply_step(&mut self, redo: &Redo, staged: &mut Staged) {
         let freed_before = staged.freed.len();
         let last_before = staged.freed.last().copied();
-        self.state.apply(&redo, &mut staged.freed);
+        self.state.apply(redo, &mut staged.freed);
         // The last run may have grown.
         let grown = last_before.map_or(0, |run| staged.freed[freed_before - 1].count - run.count);
         let freed: u64 = staged.freed[freed_before..].iter().map(|run| u64::from(run.count)).sum();
         self.data_blocks -= freed + u64::from(grown);
-        staged.push(&redo);
+        staged.push(redo);
     }
 
     fn stage_clone(&mut self, from: Key, to: Key, staged: &mut Staged) {
@@ -498,16 +510,16 @@ impl Store {
         let tail = (end - last * BLOCK) as usize;
         let tail = if last > first && tail < BLOCK_BYTES { tail } else { 0 };
         let middle_begin = if contents.is_empty() { 0 } else { head_end - skip };
+        let rest = (tail > 0).then(|| data.slice(data.len() - tail, tail));
         if middle_begin < data.len() - tail {
             let middle = match (middle_begin, tail) {
-                (0, 0) => aligned(data.clone(), &self.buffers),
-                _ => aligned(data.slice(middle_begin, data.len() - tail - middle_begin), &self.buffers),
+                (0, 0) => data,
+                _ => data.slice(middle_begin, data.len() - tail - middle_begin),
             };
-            contents.push_whole(middle);
+            contents.push_whole(aligned(middle, &self.buffers));
         }
-        if tail > 0 {
-            let patch = Patch::over(0, data.slice(data.len() - tail, tail));
-            self.part_of_block(&key, last as u32, patch, &mut contents);
+        if let Some(rest) = rest {
+            self.part_of_block(&key, last as u32, Patch::over(0, rest), &mut contents);
         }
         let size = self.size(&key).max(end);
         self.put_blocks(key, size, first as u32, contents, staged);
@@ -610,16 +622,18 @@ impl Store {
 
     /// Allocates the blocks and puts them into the object.
     pub(crate) fn put_blocks(&mut self, key: Key, size: u64, first: u32, contents: Contents, staged: &mut Staged) {
-        let Contents { crcs, parts } = contents;
+        let Contents { crcs, first_part, more_parts } = contents;
         let count = crcs.len() as u32;
         let runs = self.allocator.allocate(count).expect("space was checked when the transaction was admitted");
         self.data_blocks += u64::from(count);
-        self.apply(Redo::Map { object: key.clone(), size, first, runs: runs.clone(), crcs }, staged);
+        let redo = Redo::Map { object: key, size, first, runs, crcs };
+        self.apply_step(&redo, staged);
+        let Redo::Map { object: key, runs, .. } = redo else { panic!("a mapping was just made") };
         let checksums_at = staged.checksums_at();
         let mut places = runs.into_iter();
         let mut place = places.next().expect("at least one block");
         let mut index = 0;
-        for part in parts {
+        for part in first_part.into_iter().chain(more_parts) {
             let (mut data, damaged) = match part {
                 ContentPart::Blocks { data, damaged } => (data, damaged),
                 ContentPart::Merge { base, over, patch } => {
@@ -669,38 +683,46 @@ type Over = (Range<usize>, Base);
 #[derive(Default)]
 pub(crate) struct Contents {
     crcs: Vec<u32>,
-    parts: Vec<ContentPart>,
+    /// Most writes have one part, which takes no memory of its own.
+    first_part: Option<ContentPart>,
+    more_parts: Vec<ContentPart>,
 }
 
 impl Contents {
     fn is_empty(&self) -> bool {
-        self.parts.is_empty()
+        self.first_part.is_none()
+    }
+
+    fn push(&mut self, part: ContentPart) {
+        match self.first_part {
+            None => self.first_part = Some(part),
+            Some(_) => self.more_parts.push(part),
+        }
     }
 
     pub(crate) fn push_block(&mut self, block: AlignedBuf, damaged: bool) {
         let crc = crc32c::checksum(block.as_slice());
         self.crcs.push(if damaged { damaged_crc(crc) } else { crc });
-        self.parts.push(ContentPart::Blocks { data: block.freeze().into(), damaged });
+        self.push(ContentPart::Blocks { data: block.freeze().into(), damaged });
     }
 
     /// Adds whole blocks. `data`: pieces that are whole blocks.
     fn push_whole(&mut self, data: Rope) {
-        let computed = |data: &Rope| -> Vec<u32> {
-            data.pieces().flat_map(|piece| piece.chunks_exact(BLOCK_BYTES).map(crc32c::checksum)).collect()
-        };
+        let computed = || data.pieces().flat_map(|piece| piece.chunks_exact(BLOCK_BYTES).map(crc32c::checksum));
+        self.crcs.reserve_exact(data.len() / BLOCK_BYTES);
         match data.block_crcs() {
             Some(known) => {
-                debug_assert_eq!(known, computed(&data), "checksums that came with other bytes");
+                debug_assert!(known.iter().copied().eq(computed()), "checksums that came with other bytes");
                 self.crcs.extend_from_slice(known);
             }
-            None => self.crcs.extend(computed(&data)),
+            None => self.crcs.extend(computed()),
         }
-        self.parts.push(ContentPart::Blocks { data, damaged: false });
+        self.push(ContentPart::Blocks { data, damaged: false });
     }
 
     pub(crate) fn push_merge(&mut self, base: Base, over: Option<Over>, patch: Patch) {
         self.crcs.push(0);
-        self.parts.push(ContentPart::Merge { base, over: over.map(Box::new), patch });
+        self.push(ContentPart::Merge { base, over: over.map(Box::new), patch });
     }
 }
 

@@ -42,6 +42,10 @@ const _: () = assert!(WRITE_PIECES_MAX <= 1024 && WRITE_BYTES_MAX as u64 <= TURN
 // would wait for every checkpoint.
 const _: () = assert!((TURNS_MAX as u64 + 1) * LOG_PER_CHECKPOINT <= LOG_PER_RECORD * (LOG_PER_CHECKPOINT - 1));
 
+/// Maximum number of spare transactions, and of pieces of data and of freed runs that each has room for.
+const SPARES_MAX: usize = 64;
+const SPARE_PARTS_MAX: usize = 16;
+
 /// Number of runs found free from which on a record frees them, rather than keeping them in memory for a later turn.
 const FOUND_MAX: usize = 4096;
 
@@ -60,10 +64,17 @@ pub(crate) struct Staged {
 }
 
 impl Staged {
-    /// Creates an empty transaction.
-    pub fn new(ticket: u64) -> Staged {
+    fn new(ticket: u64) -> Staged {
         let (data, freed) = Default::default();
         Staged { ticket, steps: RedoBytes::new(), merges: 0, data, freed, internal: false }
+    }
+
+    /// Takes everything out but memory of the usual size. Returns false if there is more memory.
+    fn clear(&mut self) -> bool {
+        self.data.clear();
+        self.freed.clear();
+        (self.merges, self.internal) = (0, false);
+        self.steps.clear() && self.data.capacity() <= SPARE_PARTS_MAX && self.freed.capacity() <= SPARE_PARTS_MAX
     }
 
     pub fn push(&mut self, redo: &Redo) {
@@ -104,7 +115,10 @@ pub(crate) struct Turns {
     last_ticket: u64,
     last_staged: u64,
     staged: VecDeque<Staged>,
-    turns: VecDeque<Turn>,
+    /// Empty transactions, whose memory serves later ones.
+    spares: Vec<Staged>,
+    /// Turns in flight, oldest first: a few.
+    turns: Vec<Turn>,
     flushing: Flushing,
     pub durable_lsn: u64,
     /// The highest LSN that a durable record or checkpoint states to be durable.
@@ -124,7 +138,8 @@ impl Turns {
             last_staged: 0,
             found_free: Vec::new(),
             staged: VecDeque::new(),
-            turns: VecDeque::new(),
+            spares: Vec::new(),
+            turns: Vec::new(),
             flushing: Flushing::new(durable_lsn),
             durable_lsn,
             vouched_lsn,
@@ -137,6 +152,14 @@ impl Turns {
     pub fn next_ticket(&mut self) -> u64 {
         self.last_ticket += 1;
         self.last_ticket
+    }
+
+    /// Returns an empty transaction, to be staged when it has been applied.
+    pub fn begin(&mut self, ticket: u64) -> Staged {
+        match self.spares.pop() {
+            Some(spare) => Staged { ticket, ..spare },
+            None => Staged::new(ticket),
+        }
     }
 
     pub fn stage(&mut self, staged: Staged) {
@@ -324,9 +347,11 @@ impl Store {
 
     /// Sends the first `count` staged transactions to the device as one turn.
     fn emit(&mut self, count: usize, by_checkpoint: bool) {
-        let batch: Vec<Staged> = self.turns.staged.drain(..count).collect();
-        let last_ticket = batch.iter().rev().find(|staged| !staged.internal).map(|staged| staged.ticket);
-        let of_clients = || batch.iter().filter(|staged| !staged.internal);
+        // Transactions behind the batch stay.
+        let mut staged = std::mem::take(&mut self.turns.staged);
+        let batch = staged.range(..count);
+        let last_ticket = batch.clone().rev().find(|staged| !staged.internal).map(|staged| staged.ticket);
+        let of_clients = || batch.clone().filter(|staged| !staged.internal);
         let freed_blocks = of_clients().flat_map(|staged| &staged.freed).map(|run| u64::from(run.count)).sum::<u64>();
         let written_bytes = of_clients().map(Staged::data_bytes).sum();
         self.relocation.earn(written_bytes, freed_blocks * BLOCK, self.superblock.device_bytes);
@@ -336,7 +361,7 @@ impl Store {
         if by_checkpoint {
             self.wal.skip_lsn();
         } else {
-            let steps = || batch.iter().map(|staged| &staged.steps);
+            let steps = || batch.clone().map(|staged| &staged.steps);
             let body = |out: &mut [u8]| write_body(steps(), out);
             let (offset, record) = self.wal.append(body_bytes(steps()), body, vouches_for, &self.buffers);
             let device = self.superblock.log_device();
@@ -344,12 +369,16 @@ impl Store {
             writes.begin(device);
         }
         let (mut data, mut freed) = (Vec::new(), Vec::new());
+        for mut done in staged.drain(..count) {
+            data.append(&mut done.data);
+            freed.append(&mut done.freed);
+            if self.turns.spares.len() < SPARES_MAX && done.clear() {
+                self.turns.spares.push(done);
+            }
+        }
+        self.turns.staged = staged;
         if self.turns.emitted(self.destroyed_ticket) {
             freed.append(&mut self.turns.found_free);
-        }
-        for staged in batch {
-            data.extend(staged.data);
-            freed.extend(staged.freed);
         }
         data.sort_unstable_by_key(|(start, _)| *start);
         let in_flight = data.iter().map(|(start, _)| *start).collect();
@@ -383,7 +412,7 @@ impl Store {
         let (handed_over, written) = (None, self.now);
         let turn =
             Turn { lsn, last_ticket, writes, vouches_for, freed, in_flight, by_checkpoint, handed_over, written };
-        self.turns.turns.push_back(turn);
+        self.turns.turns.push(turn);
         self.pace_checkpoint();
     }
 
@@ -433,8 +462,8 @@ impl Store {
     /// Completes the turns up to `lsn`, which are durable.
     pub(crate) fn turns_durable(&mut self, lsn: u64) {
         self.turns.flushing.raise(lsn);
-        while self.turns.turns.front().is_some_and(|turn| turn.lsn <= lsn) {
-            let turn = self.turns.turns.pop_front().expect("just seen");
+        while self.turns.turns.first().is_some_and(|turn| turn.lsn <= lsn) {
+            let turn = self.turns.turns.remove(0);
             self.turns.durable_lsn = turn.lsn;
             self.turns.vouched_lsn = self.turns.vouched_lsn.max(turn.vouches_for);
             self.freeing.push(turn.lsn, turn.freed);

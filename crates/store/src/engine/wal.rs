@@ -12,7 +12,7 @@ use crate::disk::numbers::{
 };
 use std::collections::VecDeque;
 use types::{AlignedBuf, BufPool, Fsid, crc32c};
-use wire::{DecodeError, Reader, Target, Writer};
+use wire::{DecodeError, Reader};
 
 /// The header of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,22 +38,22 @@ pub(crate) enum RecordHead {
 }
 
 impl RecordHeader {
-    fn encode(&self, uuid: Fsid) -> Vec<u8> {
-        let mut w = Writer::new(Target::default());
-        w.raw(&RECORD_MAGIC);
-        w.u8(RECORD_VERSION);
-        w.u8(RECORD_FLAGS_KNOWN);
-        w.raw(&[0; 2]);
-        w.raw(&uuid.0);
-        w.u64(self.session);
-        w.u64(self.lsn);
-        w.u64(self.durable_lsn);
-        w.u32(self.body_bytes);
-        w.u32(self.body_crc);
-        w.u32(0);
-        let crc = crc32c::checksum(w.as_slice());
-        w.u32(crc);
-        w.into_vec()
+    fn encode(&self, uuid: Fsid) -> [u8; RECORD_HEADER_BYTES] {
+        let (mut header, mut at) = ([0; RECORD_HEADER_BYTES], 0);
+        let mut put = |field: &[u8]| {
+            header[at..at + field.len()].copy_from_slice(field);
+            at += field.len();
+        };
+        put(&RECORD_MAGIC);
+        put(&[RECORD_VERSION, RECORD_FLAGS_KNOWN, 0, 0]);
+        put(&uuid.0);
+        [self.session, self.lsn, self.durable_lsn].iter().for_each(|number| put(&number.to_le_bytes()));
+        [self.body_bytes, self.body_crc, 0].iter().for_each(|number| put(&number.to_le_bytes()));
+        let crc_at = RECORD_HEADER_BYTES - RECORD_CRC_BYTES;
+        assert_eq!(at, crc_at, "fields of another length than the header has");
+        let crc = crc32c::checksum(&header[..crc_at]);
+        header[crc_at..].copy_from_slice(&crc.to_le_bytes());
+        header
     }
 
     /// Returns `None` if these bytes do not begin a record of the store `uuid`.

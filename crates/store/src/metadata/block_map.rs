@@ -21,9 +21,8 @@ pub(crate) struct BlockRef {
     pub crc: u32,
 }
 
-const CRC_BYTES: usize = size_of::<u32>();
 /// The most bytes of a segment's record: each block is a run of its own.
-const SEGMENT_BYTES_MAX: usize = SEGMENT_BLOCKS as usize * (SEGMENT_RUN_BYTES + CRC_BYTES);
+const SEGMENT_BYTES_MAX: usize = SEGMENT_BLOCKS as usize * (SEGMENT_RUN_BYTES + size_of::<u32>());
 
 /// The value that stands for a hole.
 const HOLE: BlockRef = BlockRef { device: u32::MAX, crc: 0 };
@@ -326,29 +325,34 @@ impl BlockMap {
     pub fn encode_segment(&self, index: u32, out: &mut Vec<u8>) -> bool {
         out.clear();
         let Ok(at) = self.position(index) else { return false };
-        // A record is made of each write of a block: it is put together in place, not by growing `out` bit by bit.
-        let (mut record, mut len) = ([0; SEGMENT_BYTES_MAX], 0);
-        let mut run: Option<(usize, u32)> = None;
-        for (block, found) in (0u8..).zip(&self.slots[at].segment.flat()) {
-            if found.device == HOLE.device {
-                run = None;
-                continue;
+        // Each write of a block makes a record: memory does not grow bit by bit.
+        out.reserve(SEGMENT_BYTES_MAX);
+        match &self.slots[at].segment {
+            Segment::One { index, block } => push_run_of_one(out, *index, *block),
+            Segment::Run { first, device, crcs } => {
+                push_run_of_one(out, *first, BlockRef { device: *device, crc: crcs[0] });
+                // It fits: a segment has no more than 32 blocks.
+                out[1] = crcs.len() as u8;
+                crcs[1..].iter().for_each(|crc| out.extend_from_slice(&crc.to_le_bytes()));
             }
-            let head = match run.filter(|(_, next)| *next == found.device) {
-                Some((head, _)) => head,
-                None => {
-                    record[len] = block;
-                    record[len + 2..len + SEGMENT_RUN_BYTES].copy_from_slice(&found.device.to_le_bytes());
-                    len += SEGMENT_RUN_BYTES;
-                    len - SEGMENT_RUN_BYTES
+            Segment::Scattered(blocks) => {
+                let (mut head, mut next) = (0, HOLE.device);
+                for (block, found) in (0u8..).zip(blocks.iter()) {
+                    if found.device == HOLE.device {
+                        next = HOLE.device;
+                        continue;
+                    }
+                    if found.device == next {
+                        out[head + 1] += 1;
+                        out.extend_from_slice(&found.crc.to_le_bytes());
+                    } else {
+                        head = out.len();
+                        push_run_of_one(out, block, *found);
+                    }
+                    next = found.device.wrapping_add(1);
                 }
-            };
-            record[head + 1] += 1;
-            record[len..len + CRC_BYTES].copy_from_slice(&found.crc.to_le_bytes());
-            len += CRC_BYTES;
-            run = Some((head, found.device.wrapping_add(1)));
+            }
         }
-        out.extend_from_slice(&record[..len]);
         true
     }
 
@@ -397,6 +401,12 @@ impl BlockMap {
             _ => self.slots.binary_search_by_key(&index, |slot| slot.index),
         }
     }
+}
+
+/// Appends a run of one block to a segment's record.
+fn push_run_of_one(out: &mut Vec<u8>, first: u8, block: BlockRef) {
+    let ([a, b, c, d], [e, f, g, h]) = (block.device.to_le_bytes(), block.crc.to_le_bytes());
+    out.extend_from_slice(&[first, 1, a, b, c, d, e, f, g, h]);
 }
 
 /// Returns a segment's record with another checksum for a block, if the block is still in its expected place.

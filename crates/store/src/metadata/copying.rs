@@ -19,7 +19,6 @@ use crate::disk::key::{Key, OMAP_PREFIX_BYTES, behind_prefix, omap_key};
 use crate::disk::redo::Redo;
 use crate::disk::tree_key::{TABLE_BYTES, TableId, parse_segment_key, segment_key, tree_key};
 use crate::engine::queue::{Accepted, KeyedStep};
-use crate::engine::turns::Staged;
 use crate::metadata::block_map::{BlockMap, segments_of};
 use crate::metadata::jobs::Copying;
 use crate::metadata::state::{FITS, State};
@@ -292,7 +291,8 @@ impl Store {
             return;
         }
         assert_eq!(self.turns.last_ticket(), 0, "a transaction before what removes copies");
-        let mut staged = Staged::new(self.turns.next_ticket());
+        let ticket = self.turns.next_ticket();
+        let mut staged = self.turns.begin(ticket);
         staged.internal = true;
         self.destroyed_ticket = staged.ticket;
         for of in copies {

@@ -38,6 +38,9 @@ pub(crate) struct OnodeCache {
     vacant: Vec<u32>,
     /// Slots by key. Nobody iterates over the map, so its random order has no effect.
     index: FastMap<Arc<[u8]>, u32>,
+    /// The slot that was found last, if its object is still there: the steps of a transaction ask for the same object
+    /// again and again.
+    last: u32,
     hand: usize,
     /// Number of times that a needed object was in memory, and that it was not.
     hits: u64,
@@ -82,16 +85,25 @@ impl OnodeCache {
         self.slots[id.0 as usize].as_mut().expect("named slots are occupied")
     }
 
+    fn position(&self, key: &[u8]) -> Option<u32> {
+        let is_last = |slot: &OnodeSlot| std::ptr::eq(&*slot.key, key) || *slot.key == *key;
+        match self.slots.get(self.last as usize) {
+            Some(Some(slot)) if is_last(slot) => Some(self.last),
+            _ => self.index.get(key).copied(),
+        }
+    }
+
     /// Finds an object for use, which saves its entry for another turn of the clock.
     pub fn find(&mut self, key: &[u8]) -> Option<SlotId> {
-        let id = SlotId(*self.index.get(key)?);
+        self.last = self.position(key)?;
+        let id = SlotId(self.last);
         self.slot_mut(id).lives = LIVES;
         Some(id)
     }
 
     /// Returns the object, if it is known; `Some(None)` if it is known to be absent.
     pub fn get(&self, key: &[u8]) -> Option<Option<&Onode>> {
-        self.index.get(key).map(|at| self.slot(SlotId(*at)).onode.as_ref())
+        self.position(key).map(|at| self.slot(SlotId(at)).onode.as_ref())
     }
 
     pub fn onode(&self, id: SlotId) -> Option<&Onode> {
@@ -201,6 +213,11 @@ mod tests {
         cache.remove_range(&key(0), &[0xff]);
         assert_eq!(cache.get(&key(0)).map(|found| found.is_some()), Some(false));
         cache.set_budget(0);
+        assert!(cache.find(&key(0)).is_some(), "found last");
+        cache.trim(|_| false);
+        assert!(cache.find(&key(0)).is_none() && cache.get(&key(0)).is_none(), "gone, though it was found last");
+        let slot = cache.insert(&key(7), Some(Onode::default()));
+        assert_eq!((cache.find(&key(7)), cache.find(&key(0))), (Some(slot), None));
         cache.trim(|_| false);
         assert_eq!((cache.bytes(), cache.index.len()), (0, 0));
     }

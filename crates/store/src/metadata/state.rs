@@ -4,7 +4,7 @@ use crate::Tuning;
 use crate::btree::{self, Cursor, Damage, Fetch, Overlay, PAGE_BLOCKS, PAGE_BYTES, PageCache, View};
 use crate::config::BLOCK;
 use crate::disk::copies::CopyOf;
-use crate::disk::key::{self, Key, behind_prefix, omap_key, pg_key, push_pg_key};
+use crate::disk::key::{self, Key, behind_prefix, omap_key, pg_key, push_pg_key, set_object_key};
 use crate::disk::numbers::SEGMENT_RUN_BYTES;
 use crate::disk::redo::Redo;
 use crate::disk::totals::TreeTotals;
@@ -20,7 +20,7 @@ use crate::space::shared_blocks::SharedBlocks;
 use bytes::Bytes;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use types::SnapId;
+use types::{ObjectId, PgId, SnapId};
 
 /// Upper bound of the bytes of an entry in a page of the tree besides key and value.
 pub(crate) const ENTRY_BYTES: u64 = 16;
@@ -89,6 +89,8 @@ pub(crate) struct State {
     /// A buffer for keys of the tree.
     pub tree_key: Vec<u8>,
     record: Vec<u8>,
+    /// A buffer for blocks that a mapping replaces.
+    replaced: Vec<Run>,
     /// True if clones are listed by their snapshots ([`crate::metadata::snap_index`]).
     pub lists_clones: bool,
     /// Clones that the present transaction changes, with the snapshots under which they are listed.
@@ -124,6 +126,7 @@ impl State {
             dirty: Vec::new(),
             tree_key: Vec::new(),
             record: Vec::new(),
+            replaced: Vec::new(),
             lists_clones: false,
             listed_before: BTreeMap::new(),
             shared: None,
@@ -142,9 +145,10 @@ impl State {
                 self.unmap(object, *first, u64::from(*end), freed);
             }
             Redo::Resize { object, size } => {
-                self.set_size(object, *size);
-                let kept = self.known(object).map(|onode| inline_part(&onode.inline, 0, *size)).unwrap_or_default();
-                self.set_inline(object, kept);
+                let id = self.object(object);
+                self.set_size(id, *size);
+                let kept = inline_part(&self.onode(id).inline, 0, *size);
+                self.set_inline(id, kept);
                 let end = size.div_ceil(BLOCK);
                 if let Ok(first) = u32::try_from(end) {
                     self.unmap(object, first, u64::MAX, freed);
@@ -196,8 +200,9 @@ impl State {
                 self.omap_head(object).header = Bytes::copy_from_slice(header);
             }
             Redo::Inline { object, size, data } => {
-                self.set_size(object, *size);
-                self.set_inline(object, data.clone());
+                let id = self.object(object);
+                self.set_size(id, *size);
+                self.set_inline(id, data.clone());
             }
             Redo::Clone { from, to } => self.clone_object(from, to, None, freed),
             Redo::CloneCopied { from, of } => self.clone_object(from, &of.to, Some(of), freed),
@@ -207,13 +212,15 @@ impl State {
                 self.clone_range((from, *from_first), (to, *to_first), *count, *size, freed);
             }
             Redo::PgSet { pg, key, value } => {
-                self.tree_key.clear();
-                self.tree_key.push(TableId::Pgs as u8);
-                push_pg_key(&mut self.tree_key, *pg, key);
+                self.set_pg_key(*pg, key);
                 self.overlay.put(&self.tree_key, value).expect(FITS);
                 self.gatherings.put(&self.tree_key, value);
             }
-            Redo::PgRemove { pg, key } => self.delete_entry(TableId::Pgs, &pg_key(*pg, key)),
+            Redo::PgRemove { pg, key } => {
+                self.set_pg_key(*pg, key);
+                self.overlay.delete(&self.tree_key).expect(FITS);
+                self.gatherings.delete(&self.tree_key);
+            }
             Redo::PgRemoveRange { pg, begin, end } => {
                 self.delete_entries(TableId::Pgs, &pg_key(*pg, begin), Some(&pg_key(*pg, end)));
             }
@@ -236,6 +243,22 @@ impl State {
 
     pub fn slot(&mut self, key: &[u8]) -> SlotId {
         self.onodes.find(key).unwrap_or_else(|| panic!("object {key:x?} is needed, but was not read"))
+    }
+
+    /// Returns an object's key, shared with its entry if it is in memory.
+    pub fn object_key(&mut self, object: &ObjectId) -> Key {
+        set_object_key(&mut self.tree_key, object);
+        match self.onodes.find(&self.tree_key) {
+            Some(id) => self.onodes.key(id).clone(),
+            None => self.tree_key[..].into(),
+        }
+    }
+
+    /// Sets the buffer to the key of an entry of a placement group's table, in the tree.
+    fn set_pg_key(&mut self, pg: PgId, key: &[u8]) {
+        self.tree_key.clear();
+        self.tree_key.push(TableId::Pgs as u8);
+        push_pg_key(&mut self.tree_key, pg, key);
     }
 
     pub fn put_entry(&mut self, table: TableId, key: &[u8], value: &[u8]) {
@@ -269,20 +292,20 @@ impl State {
         self.dirty.sort_unstable();
         self.dirty.dedup();
         for (id, segment) in self.dirty.drain(..) {
-            let (key, tree, record) = (self.onodes.key(id).clone(), &mut self.tree_key, &mut self.record);
+            let (key, tree, record) = (self.onodes.key(id), &mut self.tree_key, &mut self.record);
             match (segment, self.onodes.onode(id)) {
                 // The record of a removed object was deleted at the removal.
                 (None, None) => {}
                 (None, Some(onode)) => {
                     onode.encode_head(record);
-                    let key = tree_key(TableId::Objects, &key, tree);
+                    let key = tree_key(TableId::Objects, key, tree);
                     self.overlay.put(key, record).expect(FITS);
                     self.gatherings.put(key, record);
                 }
                 (Some(index), onode) => {
                     // A segment that became all holes before the object was removed was not deleted with it.
                     let there = onode.is_some_and(|onode| onode.blocks.encode_segment(index, record));
-                    let tree = segment_key(&key, index, tree);
+                    let tree = segment_key(key, index, tree);
                     match there {
                         true => self.overlay.put(tree, record).expect(FITS),
                         false => self.overlay.delete(tree).expect(FITS),
@@ -354,8 +377,7 @@ impl State {
         self.onode(id).omap.get_or_insert_with(|| Box::new(OmapHead { id: next, header: Bytes::new() }))
     }
 
-    fn set_size(&mut self, key: &[u8], size: u64) {
-        let id = self.object(key);
+    fn set_size(&mut self, id: SlotId, size: u64) {
         let onode = self.onode(id);
         let old = onode.size();
         if old != size {
@@ -365,8 +387,7 @@ impl State {
         }
     }
 
-    fn set_inline(&mut self, key: &[u8], bytes: Bytes) {
-        let id = self.object(key);
+    fn set_inline(&mut self, id: SlotId, bytes: Bytes) {
         let onode = self.onode(id);
         assert!(bytes.is_empty() || onode.blocks.segment_count() == 0, "{} bytes inline beside blocks", bytes.len());
         if onode.inline != bytes {
@@ -377,12 +398,12 @@ impl State {
 
     fn map(&mut self, key: &[u8], size: u64, first: u32, runs: &[Run], crcs: &[u32], freed: &mut Vec<Run>) {
         // The new blocks, which begin with the first, hold the bytes that were inline.
-        let inline = self.known(key).map_or(0, |onode| onode.inline.len());
-        assert!(first == 0 || inline == 0, "block {first} beside {inline} bytes inline");
-        self.set_inline(key, Bytes::new());
-        self.set_size(key, size);
         let id = self.object(key);
-        let (mut at, mut crcs, mut replaced) = (first, crcs, Vec::new());
+        let inline = self.onode(id).inline.len();
+        assert!(first == 0 || inline == 0, "block {first} beside {inline} bytes inline");
+        self.set_inline(id, Bytes::new());
+        self.set_size(id, size);
+        let (mut at, mut crcs, mut replaced) = (first, crcs, std::mem::take(&mut self.replaced));
         let onode = self.onode(id);
         for run in runs {
             let (head, tail) = crcs.split_at(run.count as usize);
@@ -396,6 +417,8 @@ impl State {
             self.dirty.extend((first / SEGMENT_BLOCKS..=(at - 1) / SEGMENT_BLOCKS).map(|index| (id, Some(index))));
         }
         self.drop_blocks(&replaced, freed);
+        replaced.clear();
+        self.replaced = replaced;
     }
 
     /// Returns true if several objects hold any block of a run.
@@ -472,10 +495,10 @@ impl State {
         }
         let inline = self.known(to).map_or(0, |onode| onode.inline.len());
         assert!(to_first == 0 || inline == 0, "block {to_first} beside {inline} bytes inline");
-        self.set_inline(to, Bytes::new());
-        self.set_size(to, size);
+        let id = self.object(to);
+        self.set_inline(id, Bytes::new());
+        self.set_size(id, size);
         self.unmap(to, to_first, u64::from(to_first) + u64::from(count), freed);
-        let id = self.slot(to);
         for part in blocks.chunk_by(|(at, _), (next, _)| at + 1 == *next) {
             let (first, last) = (part[0].0, part[part.len() - 1].0);
             let blocks = part.iter().map(|(_, block)| *block);
