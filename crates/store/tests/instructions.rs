@@ -6,7 +6,7 @@ use types::{Fsid, ObjectId, OsdId, PgId, PoolId};
 use wire::Rope;
 
 // Bounds are of the profile of tests, on x86-64.
-const WRITE: RangeInclusive<u64> = 71_000..=84_000;
+const WRITE: RangeInclusive<u64> = 55_000..=65_000;
 const READ: RangeInclusive<u64> = 15_000..=18_500;
 
 const BLOCK: u64 = 4096;

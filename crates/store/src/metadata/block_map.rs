@@ -325,15 +325,15 @@ impl BlockMap {
     pub fn encode_segment(&self, index: u32, out: &mut Vec<u8>) -> bool {
         out.clear();
         let Ok(at) = self.position(index) else { return false };
-        // Each write of a block makes a record: memory does not grow bit by bit.
-        out.reserve(SEGMENT_BYTES_MAX);
+        // A record is made of each write of a block: it is put together in place, not by growing `out` bit by bit.
+        let mut record = SegmentRecord { bytes: [0; SEGMENT_BYTES_MAX], len: 0 };
         match &self.slots[at].segment {
-            Segment::One { index, block } => push_run_of_one(out, *index, *block),
+            Segment::One { index, block } => {
+                record.push_run(*index, *block);
+            }
             Segment::Run { first, device, crcs } => {
-                push_run_of_one(out, *first, BlockRef { device: *device, crc: crcs[0] });
-                // It fits: a segment has no more than 32 blocks.
-                out[1] = crcs.len() as u8;
-                crcs[1..].iter().for_each(|crc| out.extend_from_slice(&crc.to_le_bytes()));
+                let head = record.push_run(*first, BlockRef { device: *device, crc: crcs[0] });
+                crcs[1..].iter().for_each(|crc| record.push_block(head, *crc));
             }
             Segment::Scattered(blocks) => {
                 let (mut head, mut next) = (0, HOLE.device);
@@ -342,17 +342,15 @@ impl BlockMap {
                         next = HOLE.device;
                         continue;
                     }
-                    if found.device == next {
-                        out[head + 1] += 1;
-                        out.extend_from_slice(&found.crc.to_le_bytes());
-                    } else {
-                        head = out.len();
-                        push_run_of_one(out, block, *found);
+                    match found.device == next {
+                        true => record.push_block(head, found.crc),
+                        false => head = record.push_run(block, *found),
                     }
                     next = found.device.wrapping_add(1);
                 }
             }
         }
+        out.extend_from_slice(&record.bytes[..record.len]);
         true
     }
 
@@ -403,10 +401,30 @@ impl BlockMap {
     }
 }
 
-/// Appends a run of one block to a segment's record.
-fn push_run_of_one(out: &mut Vec<u8>, first: u8, block: BlockRef) {
-    let ([a, b, c, d], [e, f, g, h]) = (block.device.to_le_bytes(), block.crc.to_le_bytes());
-    out.extend_from_slice(&[first, 1, a, b, c, d, e, f, g, h]);
+/// A segment's record being made.
+struct SegmentRecord {
+    bytes: [u8; SEGMENT_BYTES_MAX],
+    len: usize,
+}
+
+impl SegmentRecord {
+    fn push<const N: usize>(&mut self, field: [u8; N]) {
+        *self.bytes[self.len..].first_chunk_mut().expect("there is room for as many runs as blocks") = field;
+        self.len += N;
+    }
+
+    /// Appends a run of one block, and returns its place.
+    fn push_run(&mut self, first: u8, block: BlockRef) -> usize {
+        let ([a, b, c, d], [e, f, g, h]) = (block.device.to_le_bytes(), block.crc.to_le_bytes());
+        self.push([first, 1, a, b, c, d, e, f, g, h]);
+        self.len - SEGMENT_RUN_BYTES - size_of::<u32>()
+    }
+
+    /// Adds a block to the run at `head`, which is the last.
+    fn push_block(&mut self, head: usize, crc: u32) {
+        self.bytes[head + 1] += 1;
+        self.push(crc.to_le_bytes());
+    }
 }
 
 /// Returns a segment's record with another checksum for a block, if the block is still in its expected place.
