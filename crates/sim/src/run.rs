@@ -156,7 +156,7 @@ fn is_gone(history: &[Operation], removed: &BTreeMap<u64, Duration>, object: &Ob
     };
     let is_late = |operation: &Operation| operation.answer.as_ref().is_none_or(|(answered, _)| answered >= at);
     let mut late = history.iter().filter(|operation| is_late(operation) && knows(operation));
-    !late.any(|operation| operation.object.to_string().as_bytes() == object.name)
+    !late.any(|operation| object.name == operation.object.to_string().as_bytes())
 }
 
 /// An event to come.

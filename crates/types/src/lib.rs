@@ -30,7 +30,7 @@ pub use buf_pool::BufPool;
 pub use errno::Errno;
 pub use fast_map::FastMap;
 pub use ids::{EntityName, EntityType, Epoch, Fsid, OsdId, PgId, PoolId, ReqId};
-pub use object::{ObjectId, SnapId};
+pub use object::{NameBytes, ObjectId, SnapId};
 pub use time::Utime;
 pub use version::EVersion;
 

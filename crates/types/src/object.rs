@@ -3,6 +3,9 @@
 use crate::PoolId;
 use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Deref;
+use std::sync::Arc;
 
 /// A snapshot's id within its pool, or one of the markers below.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
@@ -17,6 +20,98 @@ impl SnapId {
     pub const DIR: SnapId = SnapId(u64::MAX);
 }
 
+/// Bytes of an object's name, key or namespace. Copies share them: one update names its object in a dozen places.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct NameBytes(
+    /// `None`: there are no bytes.
+    Option<Arc<[u8]>>,
+);
+
+impl NameBytes {
+    /// The name without bytes.
+    pub const EMPTY: NameBytes = NameBytes(None);
+}
+
+impl Deref for NameBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.0.as_deref().unwrap_or_default()
+    }
+}
+
+impl From<&[u8]> for NameBytes {
+    fn from(bytes: &[u8]) -> NameBytes {
+        NameBytes((!bytes.is_empty()).then(|| bytes.into()))
+    }
+}
+
+impl<const N: usize> From<&[u8; N]> for NameBytes {
+    fn from(bytes: &[u8; N]) -> NameBytes {
+        bytes.as_slice().into()
+    }
+}
+
+impl From<Vec<u8>> for NameBytes {
+    fn from(bytes: Vec<u8>) -> NameBytes {
+        bytes.as_slice().into()
+    }
+}
+
+impl AsRef<[u8]> for NameBytes {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+impl PartialEq<[u8]> for NameBytes {
+    fn eq(&self, other: &[u8]) -> bool {
+        **self == *other
+    }
+}
+
+impl PartialEq<&[u8]> for NameBytes {
+    fn eq(&self, other: &&[u8]) -> bool {
+        **self == **other
+    }
+}
+
+impl PartialEq<Vec<u8>> for NameBytes {
+    fn eq(&self, other: &Vec<u8>) -> bool {
+        **self == other[..]
+    }
+}
+
+impl<const N: usize> PartialEq<&[u8; N]> for NameBytes {
+    fn eq(&self, other: &&[u8; N]) -> bool {
+        **self == other[..]
+    }
+}
+
+impl Ord for NameBytes {
+    fn cmp(&self, other: &NameBytes) -> Ordering {
+        (**self).cmp(&**other)
+    }
+}
+
+impl PartialOrd for NameBytes {
+    fn partial_cmp(&self, other: &NameBytes) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Hash for NameBytes {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
+}
+
+impl fmt::Debug for NameBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
 /// Full name of an object within the cluster, and the cursor of listings.
 ///
 /// The order is that of listings: everything before `max`, then pool, the **bit-reversed** hash, namespace, key, name,
@@ -27,10 +122,10 @@ pub struct ObjectId {
     /// Raw 32-bit placement hash, not bit-reversed.
     pub hash: u32,
     /// Names are bytes: clients may use any but NUL, and need not send UTF-8.
-    pub nspace: Vec<u8>,
+    pub nspace: NameBytes,
     /// Locator key; empty if the object is placed by its name.
-    pub key: Vec<u8>,
-    pub name: Vec<u8>,
+    pub key: NameBytes,
+    pub name: NameBytes,
     pub snap: SnapId,
     /// The cursor after all objects; the other fields are then at their defaults.
     pub max: bool,
@@ -45,9 +140,9 @@ impl ObjectId {
         ObjectId {
             pool: Self::MIN_POOL,
             hash: 0,
-            nspace: Vec::new(),
-            key: Vec::new(),
-            name: Vec::new(),
+            nspace: NameBytes::EMPTY,
+            key: NameBytes::EMPTY,
+            name: NameBytes::EMPTY,
             snap: SnapId(0),
             max: false,
         }
@@ -63,9 +158,9 @@ impl ObjectId {
         ObjectId {
             pool,
             hash,
-            nspace: nspace.to_vec(),
-            key: Vec::new(),
-            name: name.to_vec(),
+            nspace: nspace.into(),
+            key: NameBytes::EMPTY,
+            name: name.into(),
             snap: SnapId::HEAD,
             max: false,
         }

@@ -4,7 +4,7 @@ use super::placement::Target;
 use super::watches::WatchStep;
 use bytes::Bytes;
 use std::time::Duration;
-use types::{Epoch, Errno, ObjectId, OsdId, PoolId, SnapId, Utime};
+use types::{Epoch, Errno, NameBytes, ObjectId, OsdId, PoolId, SnapId, Utime};
 use wire::basic::{Locator, SnapContext};
 use wire::messages::{Op, OpCode, OpFlags, OpReply, OsdOpReply};
 
@@ -153,9 +153,9 @@ impl<C> InFlight<C> {
             Subject::Object { locator, name } => ObjectId {
                 pool: locator.pool,
                 hash,
-                nspace: locator.nspace.to_vec(),
-                key: if locator.key == *name { Vec::new() } else { locator.key.to_vec() },
-                name: name.to_vec(),
+                nspace: locator.nspace[..].into(),
+                key: if locator.key == *name { NameBytes::EMPTY } else { locator.key[..].into() },
+                name: name[..].into(),
                 snap: SnapId::HEAD,
                 max: false,
             },

@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn the_longest_names_fit_in_as_many_steps_as_there_may_be() {
         let key = vec![b'k'; 2048];
-        let object = ObjectId { key, ..ObjectId::head(PoolId(1), 7, &[b'n'; 256], &[b'o'; 2048]) };
+        let object = ObjectId { key: key.into(), ..ObjectId::head(PoolId(1), 7, &[b'n'; 256], &[b'o'; 2048]) };
         let mut budget = Budget::default();
         for _ in 0..STEPS_MAX {
             // Writing what was cut before takes three.

@@ -3,6 +3,7 @@
 use crate::group::object_info::ObjectInfo;
 use crate::group::snap_set::SnapSet;
 use crate::watch::WatchInfo;
+use bytes::Bytes;
 use std::collections::BTreeMap;
 use types::{EVersion, EntityName, ObjectId, ReqId};
 use wire::basic::Locator;
@@ -29,8 +30,8 @@ const NO_DIGEST: u32 = u32::MAX;
 /// Returns Ceph's `object_info_t`. The size is that of the whole object.
 pub(super) fn object_info(object: &ObjectId, info: &ObjectInfo, size_bytes: u64, has_omap: bool) -> Vec<u8> {
     let object = ObjectId { pool: object.pool.base(), ..object.clone() };
-    let locator =
-        Locator { key: object.key.clone().into(), nspace: object.nspace.clone().into(), ..Locator::pool(object.pool) };
+    let (key, nspace) = (Bytes::copy_from_slice(&object.key), Bytes::copy_from_slice(&object.nspace));
+    let locator = Locator { key, nspace, ..Locator::pool(object.pool) };
     let mut watchers_by_name: BTreeMap<EntityName, (u64, &WatchInfo)> = BTreeMap::new();
     for ((cookie, client), watch) in &info.watchers {
         watchers_by_name.entry(*client).or_insert((*cookie, watch));

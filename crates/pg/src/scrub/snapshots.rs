@@ -193,7 +193,7 @@ mod tests {
         }
         findings.extend(families.end(has_changed));
         let ids = |snaps: &[SnapId]| snaps.iter().map(|snap| snap.0).collect();
-        let told = |f: SnapFinding| (f.object.name.clone(), f.object.snap.0, f.errors, ids(&f.extra), ids(&f.missing));
+        let told = |f: SnapFinding| (f.object.name.to_vec(), f.object.snap.0, f.errors, ids(&f.extra), ids(&f.missing));
         findings.into_iter().map(told).collect()
     }
 

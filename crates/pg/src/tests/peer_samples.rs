@@ -50,7 +50,7 @@ struct Samples {
 
 impl Samples {
     fn object(&self, name: &str) -> ObjectId {
-        ObjectId { key: b"key".to_vec(), snap: SnapId(9), ..ObjectId::head(self.objects, 77, b"ns", name.as_bytes()) }
+        ObjectId { key: b"key".into(), snap: SnapId(9), ..ObjectId::head(self.objects, 77, b"ns", name.as_bytes()) }
     }
 
     fn info(&self) -> PgInfo {

@@ -64,7 +64,7 @@ fn all_is_held_back(cluster: &mut Cluster, primary: OsdId, n: u32) {
         heal(cluster);
         assert_eq!(answer(cluster, tid), None, "{tid}");
         let said: Vec<_> =
-            cluster.backoffs_said(session).iter().map(|said| (said.op, said.begin.name.clone())).collect();
+            cluster.backoffs_said(session).iter().map(|said| (said.op, said.begin.name.to_vec())).collect();
         assert_eq!(said, [(BackoffOp::Block, name(n))], "{tid}");
         cluster.disconnect(primary, session);
     }

@@ -118,6 +118,7 @@ fn parse_object(mut rest: &[u8]) -> Option<ObjectId> {
     let name = if *order == name_order::EQUAL { std::mem::take(&mut key) } else { take_escaped(&mut rest)? };
     let snap: &[u8; SNAP_BYTES] = rest.try_into().ok()?;
     let snap = SnapId(snap.iter().fold(0u64, |v, byte| v << 8 | u64::from(*byte)));
+    let (nspace, key, name) = (nspace.into(), key.into(), name.into());
     Some(ObjectId { pool, hash, nspace, key, name, snap, max: false })
 }
 
@@ -236,6 +237,7 @@ mod tests {
                      max in prop::bool::weighted(0.05)) -> ObjectId {
             if max { return ObjectId::max() }
             let key = if key == name { Vec::new() } else { key };
+            let (nspace, key, name) = (nspace.into(), key.into(), name.into());
             ObjectId { pool: PoolId(pool), hash, nspace, key, name, snap: SnapId(snap), max }
         }
     }

@@ -16,6 +16,6 @@ pub use auth_name::AuthName;
 pub use entity_inst::EntityInst;
 pub use interval_set::IntervalSet;
 pub use locator::Locator;
-pub use object::StoredObjectId;
+pub use object::{StoredObjectId, object_or};
 pub use shard::{NO_SHARD, PgShard, SPgId};
 pub use snap_context::SnapContext;

@@ -1,7 +1,7 @@
 //! Full names of objects.
 
 use crate::{Decode, DecodeError, Encode, Reader, Writer};
-use types::{ObjectId, PoolId};
+use types::{NameBytes, ObjectId, PoolId};
 
 const OBJECT_ID_MIN_BYTES: usize = 33;
 
@@ -15,10 +15,15 @@ fn encode_fields(id: &ObjectId, w: &mut Writer) {
     w.put(&id.pool);
 }
 
-fn decode_fields(r: &mut Reader<'_>) -> Result<ObjectId, DecodeError> {
-    let (key, name) = (r.blob()?.to_vec(), r.blob()?.to_vec());
+/// Reads an object's fields. Names that `known` has are shared with it.
+fn decode_fields(r: &mut Reader<'_>, known: Option<&ObjectId>) -> Result<ObjectId, DecodeError> {
+    let shared = |bytes: &[u8], of: fn(&ObjectId) -> &NameBytes| {
+        let known = known.map(of).filter(|known| **known == *bytes);
+        known.cloned().unwrap_or_else(|| bytes.into())
+    };
+    let (key, name) = (shared(r.blob()?, |known| &known.key), shared(r.blob()?, |known| &known.name));
     let (snap, hash, max) = (r.get()?, r.u32()?, r.bool()?);
-    let (nspace, pool) = (r.blob()?.to_vec(), r.get()?);
+    let (nspace, pool) = (shared(r.blob()?, |known| &known.nspace), r.get()?);
     let mut id = ObjectId { pool, hash, nspace, key, name, snap, max };
     // Old encoders wrote the position before all objects with pool -1, and set further fields on the position after all
     // objects.
@@ -42,12 +47,21 @@ impl Decode for ObjectId {
     const MIN_BYTES: usize = 6 + OBJECT_ID_MIN_BYTES;
 
     fn decode(r: &mut Reader<'_>) -> Result<ObjectId, DecodeError> {
-        let (head, mut r) = r.versioned("object id", 4)?;
-        if head.version < 4 {
-            return Err(DecodeError::TooOld { what: "object id", version: head.version, oldest: 4 });
-        }
-        decode_fields(&mut r)
+        decode(r, None)
     }
+}
+
+/// Reads an object's name. Memory of its parts is that of `known`, where these are the same.
+pub fn object_or(r: &mut Reader<'_>, known: &ObjectId) -> Result<ObjectId, DecodeError> {
+    decode(r, Some(known))
+}
+
+fn decode(r: &mut Reader<'_>, known: Option<&ObjectId>) -> Result<ObjectId, DecodeError> {
+    let (head, mut r) = r.versioned("object id", 4)?;
+    if head.version < 4 {
+        return Err(DecodeError::TooOld { what: "object id", version: head.version, oldest: 4 });
+    }
+    decode_fields(&mut r, known)
 }
 
 /// An object as one OSD stores it: with its shard, and the generation that erasure coding keeps for undo. Ceph's
@@ -86,7 +100,7 @@ impl Decode for StoredObjectId {
         if head.version < 6 {
             return Err(DecodeError::TooOld { what: "stored object id", version: head.version, oldest: 6 });
         }
-        Ok(StoredObjectId { id: decode_fields(&mut r)?, generation: r.u64()?, shard: r.i8()?, max: r.bool()? })
+        Ok(StoredObjectId { id: decode_fields(&mut r, None)?, generation: r.u64()?, shard: r.i8()?, max: r.bool()? })
     }
 }
 

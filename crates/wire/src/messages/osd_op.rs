@@ -7,7 +7,7 @@ use crate::envelope::{Header, Message, priority};
 use crate::{Decode, DecodeError, Encode, Reader, Rope, Writer};
 use bytes::Bytes;
 use std::fmt;
-use types::{Epoch, ObjectId, ReqId, SnapId, Utime};
+use types::{Epoch, NameBytes, ObjectId, ReqId, SnapId, Utime};
 
 /// Ids by which Ceph traces an operation through daemons (blkin); zeros without tracing.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
@@ -113,10 +113,10 @@ impl OsdOp {
         ObjectId {
             pool: self.pgid.pg.pool,
             hash: self.raw_hash,
-            nspace: self.locator.nspace[..].to_vec(),
+            nspace: self.locator.nspace[..].into(),
             // Ceph leaves out a key that equals the name.
-            key: if self.locator.key == self.name { Vec::new() } else { self.locator.key[..].to_vec() },
-            name: self.name[..].to_vec(),
+            key: if self.locator.key == self.name { NameBytes::EMPTY } else { self.locator.key[..].into() },
+            name: self.name[..].into(),
             snap: self.snap,
             max: false,
         }
