@@ -38,7 +38,8 @@ pub struct Versioned {
 
 macro_rules! fixed {
     ($($name:ident: $ty:ty;)*) => {
-        $(pub fn $name(&mut self) -> Result<$ty, DecodeError> { Ok(<$ty>::from_le_bytes(self.array()?)) })*
+        $(#[inline]
+        pub fn $name(&mut self) -> Result<$ty, DecodeError> { Ok(<$ty>::from_le_bytes(self.array()?)) })*
     };
 }
 
@@ -69,11 +70,13 @@ impl<'a> Reader<'a> {
     fixed! { u8: u8; u16: u16; u32: u32; u64: u64; i8: i8; i16: i16; i32: i32; i64: i64; f32: f32; f64: f64; }
 
     /// Reads a boolean; any non-zero byte is true, as in Ceph.
+    #[inline]
     pub fn bool(&mut self) -> Result<bool, DecodeError> {
         Ok(self.u8()? != 0)
     }
 
     /// Reads the next `n` bytes.
+    #[inline]
     pub fn raw(&mut self, n: usize) -> Result<&'a [u8], DecodeError> {
         match self.rest.split_at_checked(n) {
             Some((head, tail)) => {
@@ -84,8 +87,15 @@ impl<'a> Reader<'a> {
         }
     }
 
+    #[inline]
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
-        Ok(self.raw(N)?.try_into().expect("raw returns as many bytes as asked"))
+        match self.rest.split_first_chunk() {
+            Some((head, tail)) => {
+                self.rest = tail;
+                Ok(*head)
+            }
+            None => Err(DecodeError::Short { needed: N, left: self.rest.len() }),
+        }
     }
 
     /// Reads a number of seven bits per byte, lowest first, with the top bit set in all bytes but the last.
@@ -110,6 +120,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads bytes after their length.
+    #[inline]
     pub fn blob(&mut self) -> Result<&'a [u8], DecodeError> {
         let n = self.u32()? as usize;
         self.raw(n)
@@ -145,6 +156,7 @@ impl<'a> Reader<'a> {
         Ok(count)
     }
 
+    #[inline]
     pub fn get<T: Decode>(&mut self) -> Result<T, DecodeError> {
         T::decode(self)
     }
@@ -160,6 +172,7 @@ impl<'a> Reader<'a> {
     }
 
     /// A reader confined to the body that follows its length.
+    #[inline]
     pub fn sized(&mut self) -> Result<Reader<'a>, DecodeError> {
         Ok(Reader { rest: self.blob()?, owner: self.owner })
     }
