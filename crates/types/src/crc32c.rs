@@ -9,8 +9,32 @@ use crc_fast::{CrcAlgorithm, Digest};
 /// The seed of frames' segments, of maps and of blocks.
 pub const SEED: u32 = 0xffff_ffff;
 
+/// Up to so many bytes the processor's instruction for eight bytes at a time is faster than the library, which prepares
+/// for many: headers, and most messages but for their data.
+const SHORT_BYTES: usize = 512;
+
 /// The register after `bytes`, starting from `seed`.
 pub fn update(seed: u32, bytes: &[u8]) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    if bytes.len() <= SHORT_BYTES && is_x86_feature_detected!("sse4.2") {
+        // SAFETY: the processor has what the function is compiled for.
+        #[allow(unsafe_code)]
+        return unsafe { update_short(seed, bytes) };
+    }
+    update_long(seed, bytes)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "sse4.2")]
+fn update_short(seed: u32, bytes: &[u8]) -> u32 {
+    use std::arch::x86_64::{_mm_crc32_u8, _mm_crc32_u64};
+    let (words, rest) = bytes.as_chunks::<8>();
+    let register = words.iter().fold(seed.into(), |crc, word| _mm_crc32_u64(crc, u64::from_le_bytes(*word)));
+    let register = u32::try_from(register).expect("the instruction leaves the upper half zero");
+    rest.iter().fold(register, |crc, byte| _mm_crc32_u8(crc, *byte))
+}
+
+fn update_long(seed: u32, bytes: &[u8]) -> u32 {
     // The library computes the standard form, whose register is inverted before and after.
     let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(seed));
     digest.update(bytes);
@@ -87,6 +111,17 @@ pub fn combine_block(crc_a: u32, crc_block: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn short_bytes_have_the_checksum_that_the_library_gives() {
+        let bytes: Vec<u8> = (0..2 * SHORT_BYTES).map(|i| (i * i / 7 + i) as u8).collect();
+        for len in 0..=SHORT_BYTES + 9 {
+            for (seed, from) in [(SEED, 0), (0, 1), (0x1234_5678, len / 2)] {
+                let bytes = &bytes[from..][..len];
+                assert_eq!(update(seed, bytes), update_long(seed, bytes), "{len} bytes from {from}");
+            }
+        }
+    }
 
     fn bit_by_bit(seed: u32, bytes: &[u8]) -> u32 {
         bytes.iter().fold(seed, |crc, byte| {

@@ -150,6 +150,10 @@ impl Preamble {
     }
 
     pub fn put(tag: Tag, count: u8, lengths: [usize; SEGMENTS_MAX], out: &mut BytesMut) {
+        out.extend_from_slice(&Preamble::write(tag, count, lengths));
+    }
+
+    fn write(tag: Tag, count: u8, lengths: [usize; SEGMENTS_MAX]) -> [u8; PREAMBLE_BYTES] {
         let mut raw = [0; PREAMBLE_BYTES];
         (raw[0], raw[1]) = (tag.0, count);
         for (i, length) in lengths.into_iter().enumerate().take(count.into()) {
@@ -160,7 +164,7 @@ impl Preamble {
         }
         let crc = crc32c::update(0, &raw[..PREAMBLE_BYTES - CRC_BYTES]);
         raw[PREAMBLE_BYTES - CRC_BYTES..].copy_from_slice(&crc.to_le_bytes());
-        out.extend_from_slice(&raw);
+        raw
     }
 }
 
@@ -299,20 +303,23 @@ impl Transmission {
     pub fn put_message(&mut self, header: &MessageHeader, envelope: &Envelope) {
         let Envelope { front, middle, data, .. } = envelope;
         let (count, lengths) = segments(envelope);
-        Preamble::put(Tag::MESSAGE, count as u8, lengths, &mut self.small);
-        let raw = header.write();
-        self.small.extend_from_slice(&raw);
-        self.small.extend_from_slice(&crc32c::checksum(&raw).to_le_bytes());
+        const HEAD_BYTES: usize = PREAMBLE_BYTES + MESSAGE_HEADER_BYTES;
+        let (mut head, raw) = ([0; HEAD_BYTES + CRC_BYTES], header.write());
+        head[..PREAMBLE_BYTES].copy_from_slice(&Preamble::write(Tag::MESSAGE, count as u8, lengths));
+        head[PREAMBLE_BYTES..HEAD_BYTES].copy_from_slice(&raw);
+        head[HEAD_BYTES..].copy_from_slice(&crc32c::checksum(&raw).to_le_bytes());
+        self.small.extend_from_slice(&head);
         if count == 1 {
             return;
         }
         self.put_piece(front);
         self.put_piece(middle);
         data.pieces().for_each(|piece| self.put_piece(piece));
-        let mut crcs = [0; SEGMENTS_MAX - 1];
+        let mut epilogue = [0; EPILOGUE_BYTES];
+        epilogue[0] = STATUS_COMPLETE;
         let whole = |bytes: &Bytes| crc32c::checksum(bytes);
-        for (crc, i) in crcs.iter_mut().zip(1..count) {
-            *crc = match i {
+        for (place, i) in epilogue[1..].as_chunks_mut::<CRC_BYTES>().0.iter_mut().zip(1..count) {
+            let crc = match i {
                 1 => whole(front),
                 2 => whole(middle),
                 _ => match data.block_crcs() {
@@ -320,9 +327,9 @@ impl Transmission {
                     None => data.crc32c(crc32c::SEED),
                 },
             };
+            *place = crc.to_le_bytes();
         }
-        self.small.extend_from_slice(&[STATUS_COMPLETE]);
-        crcs.iter().for_each(|crc| self.small.extend_from_slice(&crc.to_le_bytes()));
+        self.small.extend_from_slice(&epilogue);
     }
 
     /// Gives the bytes that were put, and the rest of the scratch memory.

@@ -6,6 +6,7 @@ use super::auth::AuthStep;
 use super::config::{Config, Peer, Policy, limits};
 use super::connection::{Connection, Fault, Phase};
 use super::control::{Ack, Keepalive2};
+use super::dirty::DirtyConns;
 use super::frame::{COMPLETE, MessageHeader, Tag, Transmission, control_payload};
 use super::half_open::HalfOpen;
 use super::ids::{ConnId, SessionId};
@@ -68,7 +69,7 @@ pub struct Messenger {
     /// Steps of handshakes to be answered.
     pub(super) steps: VecDeque<(ConnId, AuthStep)>,
     /// Connections that may have something to transmit.
-    dirty: BTreeSet<ConnId>,
+    dirty: DirtyConns,
     ahead: Ahead<ConnId>,
     timers: BTreeSet<(Duration, Timer)>,
     global_ids: VecDeque<Range<u64>>,
@@ -103,7 +104,7 @@ impl Messenger {
             findable: BTreeMap::new(),
             outputs: VecDeque::new(),
             steps: VecDeque::new(),
-            dirty: BTreeSet::new(),
+            dirty: DirtyConns::default(),
             ahead: Ahead::default(),
             timers: BTreeSet::new(),
             global_ids: VecDeque::new(),
@@ -291,7 +292,7 @@ impl Messenger {
         }
         s.out.push(envelope);
         match s.link {
-            Link::Open(conn) => drop(self.dirty.insert(conn)),
+            Link::Open(conn) => self.dirty.insert(conn),
             Link::Standby => self.dial(session),
             Link::Connecting(_) | Link::Waiting(_) => {}
         }
@@ -424,7 +425,9 @@ impl Messenger {
             self.scratch.reserve(SCRATCH_BYTES);
         }
         let mut t = Transmission::new(std::mem::take(&mut self.scratch));
-        t.small().extend_from_slice(&std::mem::take(&mut connection.pending));
+        if !connection.pending.is_empty() {
+            t.small().extend_from_slice(&std::mem::take(&mut connection.pending));
+        }
         if connection.is_ready()
             && let Some(s) = connection.session.and_then(|id| self.sessions.get_mut(&id))
         {

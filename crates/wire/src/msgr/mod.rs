@@ -20,6 +20,7 @@ mod config;
 mod connecting;
 mod connection;
 mod control;
+mod dirty;
 mod frame;
 mod framing;
 mod half_open;
