@@ -16,6 +16,7 @@ use crate::messages::peering::{Agreed, MemberState, PgNotify};
 use crate::messages::table::PeerBound;
 use crate::ops::Limits;
 use crate::rights::ClientRights;
+use crate::shard::notices::Notices;
 use crate::tuning::Tuning;
 use crate::updates::rooms::Rooms;
 use crate::updates::trim_turns::TrimTurns;
@@ -185,7 +186,7 @@ pub(crate) struct Agenda {
     /// Notifications take more of memory than before.
     pub notifications_grew: bool,
     /// Notices between parts of groups, which are acted on when the present input is handled.
-    pub effects: BTreeSet<(PgId, Effect)>,
+    pub effects: Notices,
 }
 
 /// Messages and orders that leave the shard.
@@ -296,7 +297,7 @@ impl Context<'_> {
 
     /// Notes what a part of the group has caused; others act on it when the present input is handled.
     pub fn cause(&mut self, group: PgId, effect: Effect) {
-        self.agenda.effects.insert((group, effect));
+        self.agenda.effects.insert(group, effect);
     }
 
     /// Notes who waits for a lookup. Every lookup that is pending has an id of its own, so it has one waiter.

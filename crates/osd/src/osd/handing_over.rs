@@ -213,7 +213,10 @@ impl Running {
 
     /// Carries out the first shard's outputs. Returns the reason if the OSD must stop.
     pub(super) fn route(&mut self, now: Duration) -> Option<Failure> {
-        self.shard.take_outputs().into_iter().find_map(|output| self.route_one(now, 0, output))
+        let mut outputs = self.shard.take_outputs();
+        let failure = outputs.drain(..).find_map(|output| self.route_one(now, 0, output));
+        self.shard.reuse_outputs(outputs);
+        failure
     }
 
     /// Carries out one output of a shard. Returns the reason if the OSD must stop.

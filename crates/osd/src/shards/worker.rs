@@ -243,7 +243,8 @@ impl Worker {
         }
         shard.end_turn();
         let mut given_bytes = 0;
-        for output in shard.take_outputs() {
+        let mut outputs = shard.take_outputs();
+        for output in outputs.drain(..) {
             match output {
                 Output::Fatal(why) => self.failure = Some(Failure::Shard(why)),
                 output => {
@@ -254,6 +255,7 @@ impl Worker {
                 }
             }
         }
+        shard.reuse_outputs(outputs);
         while let Some(request) = shard.poll_io() {
             self.disk_wait.submitted(request.id().0);
             self.files.submit(io, request);

@@ -103,6 +103,11 @@ impl Leases {
         self.shared.iter().map(|(osd, until)| (*osd, *until - now)).collect()
     }
 
+    /// Tells whether leases are wanted that nobody has asked for.
+    pub fn wants_any(&self) -> bool {
+        !self.wanted.is_empty()
+    }
+
     /// Takes the OSDs to be asked now.
     pub fn take_wanted(&mut self, now: Duration) -> BTreeSet<OsdId> {
         for osd in &self.wanted {

@@ -141,6 +141,9 @@ impl Reservations {
 
     /// Gives slots out anew, and returns the changes that must be told.
     pub fn settle(&mut self) -> Vec<Change> {
+        if self.local.waiting.is_empty() && self.remote.waiting.is_empty() {
+            return Vec::new();
+        }
         let local = self.local.settle().into_iter().map(|(pgid, granted)| Change::Local { pgid, granted });
         let remote = self.remote.settle().into_iter();
         let remote = remote.map(|((pg, primary), granted)| Change::Remote { primary, pg, granted });

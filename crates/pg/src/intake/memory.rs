@@ -120,6 +120,13 @@ impl Held {
         self.waiting.insert(group);
     }
 
+    /// Tells whether operations wait that may start now, perhaps.
+    pub fn any_may_start(&mut self) -> bool {
+        // Memory that comes while nobody waits is no news to who waits later.
+        self.has_come &= !self.waiting.is_empty();
+        self.has_come
+    }
+
     /// Takes the groups whose operations may start now, perhaps.
     pub fn take_waiting(&mut self) -> BTreeSet<PgId> {
         match std::mem::take(&mut self.has_come) {

@@ -44,6 +44,7 @@ impl Output {
 impl Shard {
     /// Takes another OSD's question for an object, which it asks as a client does.
     pub(super) fn osd_asks(&mut self, from: OsdId, tid: u64, op: OsdOp, began: Duration) {
+        self.asks_itself |= from == self.host.whoami;
         let name = EntityName::osd(from);
         // The asking OSD has its maps from the monitors. Where clients are asked to hold back it is told to ask later.
         let asking = ClientSession {
@@ -76,6 +77,9 @@ impl Shard {
                         self.host.outbox.outputs.push(Output::ToOsd { osd, envelope: op.seal(tid, Target::default()) })
                     }
                 }
+            }
+            if !self.asks_itself {
+                return;
             }
             let whoami = session_of(self.host.whoami);
             // The others are answers to other shards of this OSD.

@@ -15,10 +15,12 @@ pub(crate) mod maps;
 mod memory;
 mod merges;
 mod monitors;
+pub(crate) mod notices;
 mod operators;
 pub(crate) mod own_copy;
 mod peers;
 mod placement;
+mod rep_replies;
 mod splits;
 mod store_events;
 pub(crate) mod views;
@@ -46,6 +48,7 @@ use homes::Homes;
 use host::Host;
 use merges::Merges;
 use osdmap::{MappingUpdate, OsdMap, OsdMapFlags, PgMapping};
+use rep_replies::RepReplies;
 use splits::Splits;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -53,6 +56,9 @@ use std::time::Duration;
 use store::{IoDone, IoRequest, Store};
 use types::{EVersion, Epoch, OsdId, PgId, PoolId};
 use wire::addr::EntityAddrVec;
+
+/// Outputs of a turn for which memory is kept from turn to turn, at most.
+const KEPT_OUTPUTS_MAX: usize = 256;
 
 /// A member's report of how long an update took.
 type RepHops = ((PgInterval, EVersion), MemberHops);
@@ -76,7 +82,7 @@ pub struct Shard {
     deferred: BTreeMap<Epoch, Vec<Deferred>>,
     queried: Queried,
     /// Acknowledgements to primaries, gathered over a turn: the newest of each group.
-    rep_replies: BTreeMap<(OsdId, PgId), (Epoch, EVersion)>,
+    rep_replies: RepReplies,
     /// Reports about single updates that go with them.
     rep_hops: BTreeMap<OsdId, Vec<RepHops>>,
     sent: SentQueue,
@@ -100,6 +106,8 @@ pub struct Shard {
     homes: Homes,
     /// The other OSDs of all groups that this OSD, with all its shards, is a member of.
     sharing: BTreeSet<OsdId>,
+    /// This OSD has asked itself for an object that is copied.
+    asks_itself: bool,
 }
 
 impl Shard {
@@ -112,7 +120,7 @@ impl Shard {
             placing: None,
             deferred: BTreeMap::new(),
             queried: Queried::default(),
-            rep_replies: BTreeMap::new(),
+            rep_replies: RepReplies::default(),
             rep_hops: BTreeMap::new(),
             sent: SentQueue::default(),
             check: BackgroundCheck::new(),
@@ -129,6 +137,7 @@ impl Shard {
             index: 0,
             homes: Homes::one(),
             sharing: BTreeSet::new(),
+            asks_itself: false,
         }
     }
 
@@ -239,6 +248,14 @@ impl Shard {
         std::mem::take(&mut self.host.outbox.outputs)
     }
 
+    /// Takes back the memory of outputs that were taken and are handled.
+    pub fn reuse_outputs(&mut self, mut handled: Vec<Output>) {
+        handled.clear();
+        if self.host.outbox.outputs.is_empty() && handled.capacity() <= KEPT_OUTPUTS_MAX {
+            self.host.outbox.outputs = handled;
+        }
+    }
+
     pub fn store(&self) -> &Store {
         &self.host.store
     }
@@ -335,7 +352,10 @@ impl Shard {
 
     /// Has groups act on what their parts have caused, until nothing is left. Follows every input to a group.
     fn settle(&mut self) {
-        while let Some((id, effect)) = self.host.agenda.effects.pop_first() {
+        // It is called for every input, most of which cause nothing.
+        while !self.host.agenda.effects.is_empty()
+            && let Some((id, effect)) = self.host.agenda.effects.pop_first()
+        {
             if let Some(pg) = self.pgs.get_mut(&id) {
                 pg.act(&mut self.host.context(), effect);
             }
@@ -462,6 +482,9 @@ impl Shard {
     }
 
     fn scrub_on(&mut self) {
+        if self.host.agenda.scrubs_later.is_empty() && self.scrub_wake().is_none() {
+            return;
+        }
         for id in std::mem::take(&mut self.host.agenda.scrubs_later) {
             self.with_group(id, |pg, cx| pg.scrub.read_on(&mut pg.core, cx));
         }
@@ -500,12 +523,15 @@ impl Shard {
     /// Starts what has waited for room in memory, what came first before what came later. Returns whether there was
     /// something.
     fn start_what_waits(&mut self) -> bool {
-        let waiting = self.host.shared.held.take_waiting();
-        let mut any = !waiting.is_empty();
-        for id in waiting {
-            self.with_group(id, |pg, cx| pg.with_intake(cx, |intake, _| intake.memory_came()));
+        let mut any = false;
+        if self.host.shared.held.any_may_start() {
+            for id in self.host.shared.held.take_waiting() {
+                any = true;
+                self.with_group(id, |pg, cx| pg.with_intake(cx, |intake, _| intake.memory_came()));
+            }
         }
-        while self.has_room()
+        while !self.sent.is_empty()
+            && self.has_room()
             && let Some((session, sent)) = self.sent.pop()
         {
             any = true;
@@ -576,21 +602,19 @@ impl Shard {
     fn flush_gathered(&mut self) {
         debug_assert!(self.host.agenda.effects.is_empty(), "an input was not settled");
         let epoch = self.host.maps.epoch();
-        for (osd, groups) in std::mem::take(&mut self.host.outbox.queries) {
+        while let Some((osd, groups)) = self.host.outbox.queries.pop_first() {
             self.host.context().send_osd(osd, PgQuery { epoch, groups });
         }
-        for osd in self.host.shared.leases.take_wanted(self.host.now) {
-            let stamp = self.host.now.as_micros() as u64;
-            self.host.context().send_osd(osd, LeaseGet { stamp });
+        if self.host.shared.leases.wants_any() {
+            for osd in self.host.shared.leases.take_wanted(self.host.now) {
+                let stamp = self.host.now.as_micros() as u64;
+                self.host.context().send_osd(osd, LeaseGet { stamp });
+            }
         }
-        for (osd, wishes) in std::mem::take(&mut self.host.shared.leases.shares_wanted) {
+        while let Some((osd, wishes)) = self.host.shared.leases.shares_wanted.pop_first() {
             self.host.context().send_osd(osd, ReadShareGet { wishes });
         }
-        let mut replies: BTreeMap<OsdId, Vec<_>> = BTreeMap::new();
-        for ((osd, pgid), (since, version)) in std::mem::take(&mut self.rep_replies) {
-            replies.entry(osd).or_default().push((PgInterval { pgid, since }, version));
-        }
-        for (osd, durable) in replies {
+        while let Some((osd, durable)) = self.rep_replies.take_first() {
             let hops = self.rep_hops.remove(&osd).unwrap_or_default();
             self.host.context().send_osd(osd, RepOpReply { durable, hops });
         }

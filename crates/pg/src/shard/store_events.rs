@@ -34,9 +34,9 @@ impl Shard {
                 }
                 OnCommit::MemberUpdate { primary, since, version, times: of_member } => {
                     if pg.peering.follows(primary, since) {
-                        self.rep_replies.insert((primary, pgid), (since, version));
+                        let group = PgInterval { pgid, since };
+                        self.rep_replies.insert(primary, group, version);
                         if let Some(hops) = times.as_ref().and_then(|times| of_member.hops(times)) {
-                            let group = PgInterval { pgid, since };
                             self.rep_hops.entry(primary).or_default().push(((group, version), hops));
                         }
                     }

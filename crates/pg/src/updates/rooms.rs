@@ -65,6 +65,7 @@ pub(crate) struct Rooms {
     now: Duration,
     epoch: Epoch,
     windows: BTreeMap<OsdId, Window>,
+    /// Updates on their way to each member of a group; of members that have all, no updates.
     in_flight: BTreeMap<(PgId, OsdId), VecDeque<(EVersion, u64)>>,
     /// Groups with updates that wait for room.
     pub waiting: BTreeSet<PgId>,
@@ -190,9 +191,6 @@ impl Rooms {
             window.in_flight -= bytes;
             self.has_come = true;
         }
-        if sent.is_empty() {
-            self.in_flight.remove(&(pgid, member));
-        }
     }
 
     /// Forgets updates of a group that were on their way, as its interval has ended.
@@ -203,7 +201,7 @@ impl Rooms {
             let sent = self.in_flight.remove(&(pgid, member)).expect("just seen");
             let window = self.windows.get_mut(&member).expect("something was sent");
             window.in_flight -= sent.iter().map(|(_, bytes)| bytes).sum::<u64>();
-            self.has_come = true;
+            self.has_come |= !sent.is_empty();
         }
         self.waiting.remove(&pgid);
     }
