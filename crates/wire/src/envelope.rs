@@ -73,6 +73,11 @@ pub trait Message: Sized {
         // The front has the lengths of the payload's parts, so it is encoded before the payload is moved out.
         let front = encoded(target, |w| self.encode_front(w)).into();
         let data = self.take_data();
+        Self::envelope(tid, front, data)
+    }
+
+    /// Puts the message together of its encoded front and its payload.
+    fn envelope(tid: u64, front: Bytes, data: Rope) -> Envelope {
         let header = Header {
             tid,
             kind: Self::TYPE,

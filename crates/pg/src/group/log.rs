@@ -10,7 +10,7 @@ use ec::ShardSet;
 use mutant::Mutant;
 use std::collections::{BTreeSet, VecDeque};
 use types::{EVersion, Epoch, FastMap, ObjectId, ReqId, Utime};
-use wire::{Decode, DecodeError, Encode, Reader, Writer};
+use wire::{Decode, DecodeError, Encode, Reader, Target, Writer};
 
 /// Entries kept at least, unless told otherwise.
 pub const LOG_ENTRIES_MIN: usize = 1000;
@@ -117,6 +117,11 @@ impl LogEntry {
             skipped: self.skipped.clone(),
             voids: self.voids,
         }
+    }
+
+    /// Returns the entry as logs keep it.
+    pub(crate) fn to_bytes(&self) -> Bytes {
+        self.to_vec(Target::default()).into()
     }
 
     /// Notes that the update was not carried out here by its own steps.

@@ -43,7 +43,7 @@ impl Intake<'_> {
         cx.send_client(op.session, op.tid, reply);
     }
 
-    pub(super) fn answer_read(&mut self, cx: &mut Context<'_>, op: ClientOp, effects: Effects) {
+    pub(super) fn answer_read(&mut self, cx: &mut Context<'_>, op: &ClientOp, effects: Effects) {
         self.state.reads.ops += 1;
         self.state.reads.bytes += effects.bytes_read;
         let mut reply = OsdOpReply::to(&op.op, effects.result, cx.map.epoch);
@@ -54,7 +54,7 @@ impl Intake<'_> {
         } else {
             reply.set_versions(EVersion::ZERO, effects.user_version);
         }
-        self.answer(cx, &op, reply);
+        self.answer(cx, op, reply);
     }
 
     /// Answers updates that are done, and then lets what waited for them go on.

@@ -16,7 +16,7 @@ use wire::messages::{OpCode, OpFlags, OsdOpReply};
 
 impl Intake<'_> {
     /// Takes a client's operation; this OSD is the primary.
-    pub(crate) fn client_op(&mut self, cx: &mut Context<'_>, mut op: ClientOp) {
+    pub(crate) fn client_op(&mut self, cx: &mut Context<'_>, mut op: Box<ClientOp>) {
         op.times.sampled = cx.shared.recorder.chooses(&op.reqid);
         // In erasure-coded pools each shard names objects by a pool of its own.
         op.object.pool = self.core().id.pool;
@@ -26,7 +26,7 @@ impl Intake<'_> {
         self.state.ops.hold(cx, &op);
         match self.is_active() {
             true => self.start_op(cx, op),
-            false if self.progress().turns_clients_away(cx) && holds_back(cx, &op) => self.hold_group_back(cx, op),
+            false if self.progress().turns_clients_away(cx) && holds_back(cx, &op) => self.hold_group_back(cx, &op),
             false => {
                 op.times.waits.add(WaitReasons::INACTIVE);
                 self.state.ops.waiting.push_back(op);
@@ -40,10 +40,10 @@ impl Intake<'_> {
             return;
         }
         let waiting = std::mem::take(&mut self.state.ops.waiting);
-        self.state.todo.extend(waiting.into_iter().map(|op| Todo::Start(Box::new(op))));
+        self.state.todo.extend(waiting.into_iter().map(Todo::Start));
     }
 
-    pub(super) fn start_op(&mut self, cx: &mut Context<'_>, mut op: ClientOp) {
+    pub(super) fn start_op(&mut self, cx: &mut Context<'_>, mut op: Box<ClientOp>) {
         if op.is_upkeep() {
             // The new interval's walk finds it again.
             return self.state.ops.release(cx, &op);
@@ -66,7 +66,7 @@ impl Intake<'_> {
             op.repeated = known.or(before);
             // An answer that an update is done, while members lack the object, would promise more than is true.
             if op.repeated.is_some() && self.healer.is_where_needed(cx, &op.object, true) {
-                return self.state.orders.push_back(Order::AnswerAgain(Box::new(op)));
+                return self.state.orders.push_back(Order::AnswerAgain(op));
             }
             if let Some(number) = self.state.ops.queued_requests.get(&op.reqid) {
                 // The client has lost its session and asks again: answer on the new one. It may have newer maps by now.

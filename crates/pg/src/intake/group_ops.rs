@@ -13,7 +13,7 @@ use wire::{Decode, Rope};
 
 impl Intake<'_> {
     /// Carries out a listing, or another operation on the group as a whole.
-    pub(super) fn run_group_op(&mut self, cx: &mut Context<'_>, mut op: ClientOp) {
+    pub(super) fn run_group_op(&mut self, cx: &mut Context<'_>, mut op: Box<ClientOp>) {
         op.times.run(cx.now);
         op.times.executed(cx.now);
         let [step] = &op.op.ops[..] else { return self.answer_error(cx, &op, Errno::EINVAL) };

@@ -20,23 +20,23 @@ impl Intake<'_> {
         }
         for op in std::mem::take(&mut self.state.ops.waiting) {
             match holds_back(cx, &op) {
-                true => self.hold_group_back(cx, op),
+                true => self.hold_group_back(cx, &op),
                 false => self.state.ops.waiting.push_back(op),
             }
         }
     }
 
-    pub(super) fn hold_group_back(&mut self, cx: &mut Context<'_>, op: ClientOp) {
-        self.state.ops.release(cx, &op);
+    pub(super) fn hold_group_back(&mut self, cx: &mut Context<'_>, op: &ClientOp) {
+        self.state.ops.release(cx, op);
         if is_osds(op.session) {
-            return ask_elsewhere(cx, &op);
+            return ask_elsewhere(cx, op);
         }
         // A client that is gone sends the request again by another session.
         if cx.clients.contains_key(&op.session) {
             let (id, pg_num) = (self.core().id.base(), self.core().interval.shape.pg_num);
             let range = (osdmap::pg_range(id, pg_num).0, osdmap::pg_cursor_end(id, pg_num));
             let object = op.op.object_id().head_of();
-            cx.shared.backoffs.hold_group(held_back(cx.map.epoch, &op, &object), range);
+            cx.shared.backoffs.hold_group(held_back(cx.map.epoch, op, &object), range);
         }
     }
 

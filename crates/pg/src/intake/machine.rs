@@ -61,7 +61,7 @@ impl Intake<'_> {
                 return Some(order);
             }
             match self.state.todo.pop_front()? {
-                Todo::Start(op) => self.start_op(cx, *op),
+                Todo::Start(op) => self.start_op(cx, op),
                 Todo::Run(object) => self.start_on(cx, &object),
             }
         }

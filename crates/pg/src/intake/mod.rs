@@ -28,6 +28,7 @@ mod holding_back;
 pub(crate) mod machine;
 pub(crate) mod memory;
 pub(crate) mod memory_use;
+mod numbered;
 pub(crate) mod operations;
 mod orders;
 mod own_ops;

@@ -4,6 +4,7 @@ use crate::context::Context;
 use crate::group::log::LogEntry;
 use crate::hops::{OpTimes, WaitReasons};
 use crate::intake::memory::{MemoryShare, Shares, output_bytes};
+use crate::intake::numbered::Numbered;
 use crate::ops::{self, Answers, GiveUp, ListingRun};
 use crate::scrub::record::Record;
 use crate::shard::copying::is_osds;
@@ -13,7 +14,7 @@ use cls::Caller;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 use store::LookupId;
-use types::{EntityName, Epoch, ObjectId, ReqId};
+use types::{EntityName, Epoch, FastMap, ObjectId, ReqId, SnapId};
 use wire::EntityAddr;
 use wire::messages::{OpArgs, OpCode, OpFlags, OsdOp};
 use wire::msgr::SessionId;
@@ -72,7 +73,8 @@ pub(crate) struct ClientOp {
 
 impl ClientOp {
     pub fn new(session: SessionId, tid: u64, reqid: ReqId, op: OsdOp, times: OpTimes) -> ClientOp {
-        let (object, may_write) = (op.object_id().head_of(), ops::may_write(&op));
+        let object = ObjectId { snap: SnapId::HEAD, ..op.object_id() };
+        let may_write = ops::may_write(&op);
         let copies = op.ops.iter().any(|op| matches!(op.code, OpCode::COPY_FROM | OpCode::COPY_FROM2));
         ClientOp {
             session,
@@ -95,9 +97,9 @@ impl ClientOp {
         }
     }
 
-    /// Gives the operation as one that this client has sent.
-    pub fn called_by(self, caller: Caller) -> ClientOp {
-        ClientOp { caller, ..self }
+    /// Makes the operation one that this client has sent.
+    pub fn set_caller(&mut self, caller: Caller) {
+        self.caller = caller;
     }
 
     pub fn caller_addr(&self) -> EntityAddr {
@@ -105,8 +107,8 @@ impl ClientOp {
     }
 
     /// Makes this an operation that records digests of the object.
-    pub fn recording(self, record: Record) -> ClientOp {
-        ClientOp { record: Some(Box::new(record)), may_write: true, ..self }
+    pub fn set_record(&mut self, record: Record) {
+        (self.record, self.may_write) = (Some(Box::new(record)), true);
     }
 
     /// Tells whether the group asked for the operation to keep an object in order. Nobody waits for it; the part of the
@@ -160,12 +162,12 @@ impl ObjectQueue {
 #[derive(Debug, Default)]
 pub(super) struct ClientOps {
     /// Operations that wait until the group is active, in order of arrival.
-    pub(super) waiting: VecDeque<ClientOp>,
+    pub(super) waiting: VecDeque<Box<ClientOp>>,
     /// Memory that all operations together hold, and the shares of it that those that have started took.
     pub(super) held_bytes: usize,
     pub(super) taken_bytes: Shares,
     /// Operations that are started or queued, by number.
-    pub(super) ops: BTreeMap<u64, ClientOp>,
+    pub(super) ops: Numbered<ClientOp>,
     pub(super) next_number: u64,
     pub(super) objects: BTreeMap<ObjectId, ObjectQueue>,
     /// Objects whose next operation is a read that waits for a lease, or for members who may have what is damaged here.
@@ -175,7 +177,7 @@ pub(super) struct ClientOps {
     /// Objects whose next operation would bring more into memory than it may now.
     pub(super) wait_for_memory: BTreeSet<ObjectId>,
     /// Updates that are queued and not yet submitted, by request.
-    pub(super) queued_requests: BTreeMap<ReqId, u64>,
+    pub(super) queued_requests: FastMap<ReqId, u64>,
     /// Clients of which an update of an object was dropped because the pool is full; from which epoch on it no longer
     /// was. What they sent before they knew that is dropped, too, or it would overtake: they send all of it again.
     pub(super) turned_away: BTreeMap<(ObjectId, EntityName), Option<Epoch>>,
@@ -191,14 +193,15 @@ impl ClientOps {
             cx.shared.held.put_back(share, self.taken_bytes[share as usize]);
         }
         cx.shared.held.give_back(self.held_bytes - self.taken_bytes.iter().sum::<usize>());
-        cx.outbox.interrupted.extend(self.waiting.iter().chain(self.ops.values()).map(|op| op.session));
+        cx.outbox.interrupted.extend(self.waiting.iter().map(|op| op.session));
+        cx.outbox.interrupted.extend(self.ops.values().map(|op| op.session));
         let next_number = self.next_number;
         *self = ClientOps { next_number, ..ClientOps::default() };
     }
 
     /// Queues all operations until the group becomes active again: first the updates that were `in_flight`, then
     /// operations that were started or queued, then those that waited already.
-    pub fn begin_anew(&mut self, cx: &mut Context<'_>, in_flight: impl Iterator<Item = ClientOp>) {
+    pub fn begin_anew(&mut self, cx: &mut Context<'_>, in_flight: impl Iterator<Item = Box<ClientOp>>) {
         let old = std::mem::take(self);
         self.next_number = old.next_number;
         // Nothing has been answered, so the memory that is held stays the same, until started operations put back what
@@ -226,11 +229,11 @@ impl ClientOps {
 
     /// Gives the operations that wait for the group to serve, and those that were started or queued.
     pub fn unanswered(&self) -> (impl Iterator<Item = &ClientOp>, impl Iterator<Item = &ClientOp>) {
-        (self.waiting.iter(), self.ops.values())
+        (self.waiting.iter().map(Box::as_ref), self.ops.values())
     }
 
     /// Keeps an operation until it ends. Returns its number.
-    pub(super) fn keep(&mut self, op: ClientOp) -> u64 {
+    pub(super) fn keep(&mut self, op: Box<ClientOp>) -> u64 {
         let number = self.next_number;
         self.next_number += 1;
         self.ops.insert(number, op);

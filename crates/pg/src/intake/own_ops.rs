@@ -19,8 +19,9 @@ use wire::messages::{Op, OsdOp, Watch};
 impl Intake<'_> {
     /// Records digests of an object by an update, which is replicated like any other.
     pub(crate) fn record(&mut self, cx: &mut Context<'_>, object: &ObjectId, record: Record) {
-        let op = self.own_op(cx, object, ReqId::default(), Vec::new());
-        self.queue_own(cx, op.recording(record));
+        let mut op = self.own_op(cx, object, ReqId::default(), Vec::new());
+        op.set_record(record);
+        self.queue_own(cx, op);
     }
 
     /// Looks at a watched object, for who watches it.
@@ -35,19 +36,20 @@ impl Intake<'_> {
         // Number 0 is no request that the log remembers; the other number tells those that wait apart.
         let reqid = ReqId { name: client, tid: 0, inc: self.watches.next_removal() };
         let caller = Caller { name: client, addr: Default::default() };
-        let op = self.own_op(cx, object, reqid, vec![unwatch]).called_by(caller);
+        let mut op = self.own_op(cx, object, reqid, vec![unwatch]);
+        op.set_caller(caller);
         self.client_op(cx, op);
     }
 
     /// Queues the update that removes states of an object which no snapshot needs any more.
     pub(crate) fn queue_trim(&mut self, cx: &mut Context<'_>, object: ObjectId) {
-        let op = self.own_op(cx, &object, ReqId::default(), Vec::new());
-        let op = ClientOp { trim: Some(Trim::default()), may_write: true, ..op };
+        let mut op = self.own_op(cx, &object, ReqId::default(), Vec::new());
+        (op.trim, op.may_write) = (Some(Trim::default()), true);
         self.queue_own(cx, op);
     }
 
     /// Queues an operation that the group itself asks for, on its object.
-    fn queue_own(&mut self, cx: &mut Context<'_>, op: ClientOp) {
+    fn queue_own(&mut self, cx: &mut Context<'_>, op: Box<ClientOp>) {
         let object = op.object.clone();
         self.state.ops.hold(cx, &op);
         let number = self.state.ops.keep(op);
@@ -69,8 +71,8 @@ impl Intake<'_> {
         }
         let snaps = self.pool_with_snaps(cx).map(|pool| pool.snaps.keys().copied().collect());
         let give_up = Some(Box::new(GiveUp::new(lost, snaps)));
-        let op = self.own_op(cx, &object, ReqId::default(), Vec::new());
-        let op = ClientOp { give_up, may_write: true, ..op };
+        let mut op = self.own_op(cx, &object, ReqId::default(), Vec::new());
+        (op.give_up, op.may_write) = (give_up, true);
         self.state.ops.hold(cx, &op);
         let number = self.state.ops.keep(op);
         let queue = self.state.ops.objects.get_mut(&object).expect("just seen");
@@ -103,11 +105,12 @@ impl Intake<'_> {
     }
 
     /// Makes an operation on an object that no client asks for.
-    pub(super) fn own_op(&self, cx: &Context<'_>, object: &ObjectId, reqid: ReqId, ops: Vec<Op>) -> ClientOp {
+    pub(super) fn own_op(&self, cx: &Context<'_>, object: &ObjectId, reqid: ReqId, ops: Vec<Op>) -> Box<ClientOp> {
         let pgid = SPgId { pg: self.core().id, shard: NO_SHARD };
         let name = Bytes::copy_from_slice(&object.name);
         let request = OsdOp::new(pgid, object.hash, cx.map.epoch, Locator::pool(self.core().id.pool), name, ops);
-        let op = ClientOp::new(NO_SESSION, 0, reqid, request, OpTimes::new(cx.now, cx.now));
-        ClientOp { object: object.clone(), ..op }
+        let mut op = Box::new(ClientOp::new(NO_SESSION, 0, reqid, request, OpTimes::new(cx.now, cx.now)));
+        op.object = object.clone();
+        op
     }
 }

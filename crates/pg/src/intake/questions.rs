@@ -18,7 +18,7 @@ impl Intake<'_> {
     /// has started, is to answer it.
     pub(super) fn replace_question(&mut self, cx: &mut Context<'_>, question: &ClientOp) -> bool {
         let is_older = |op: &ClientOp| (op.session, op.reqid) == (question.session, question.reqid) && !op.may_write;
-        if let Some(at) = self.state.ops.waiting.iter().position(is_older) {
+        if let Some(at) = self.state.ops.waiting.iter().position(|op| is_older(op)) {
             let older = self.state.ops.waiting.remove(at).expect("just seen");
             self.state.ops.release(cx, &older);
             return true;

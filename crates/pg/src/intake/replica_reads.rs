@@ -32,7 +32,7 @@ const KEEP: Duration = Duration::from_secs(10);
 
 impl Intake<'_> {
     /// Answers a client's read that has come to this OSD, which is not the primary.
-    pub(crate) fn replica_read(&mut self, cx: &mut Context<'_>, mut op: ClientOp) {
+    pub(crate) fn replica_read(&mut self, cx: &mut Context<'_>, mut op: Box<ClientOp>) {
         op.times.sampled = cx.shared.recorder.chooses(&op.reqid);
         self.state.replica_reads.wanted_at = Some(cx.now);
         cx.shared.leases.replica_reads.asked += 1;
@@ -166,7 +166,7 @@ impl Intake<'_> {
                     cx.shared.leases.replica_reads.served += 1;
                     let mut op = self.state.ops.ops.remove(&number).expect("operation is known");
                     op.times.executed(cx.now);
-                    return self.answer_read(cx, op, effects);
+                    return self.answer_read(cx, &op, effects);
                 }
                 // An object that cannot be read here can perhaps be read elsewhere.
                 Run::Wants(_) | Run::Done(_) | Run::Gather { .. } | Run::Copy(_) => {

@@ -74,8 +74,9 @@ impl Intake<'_> {
             if !may_write && !self.progress().may_read(cx) {
                 return self.wait_to_read(cx, object.clone());
             }
-            let mut states = self.state.ops.ops[&number].progress.at_hand.clone().into_iter();
-            if let Some(state) = states.find(|state| !self.healer.is_where_needed(cx, state, may_write)) {
+            let states = &self.state.ops.ops[&number].progress.at_hand;
+            let lacking = states.iter().find(|state| !self.healer.is_where_needed(cx, state, may_write)).cloned();
+            if let Some(state) = lacking {
                 self.state.ops.restart(cx, number);
                 match self.hold_object_back(cx, object, &state) {
                     true => continue,
@@ -137,7 +138,7 @@ impl Intake<'_> {
         if self.state.ops.ops[&number].repeated.is_some() {
             let op = self.state.ops.ops.remove(&number).expect("just seen");
             self.state.ops.queued_requests.remove(&op.reqid);
-            self.state.orders.push_back(Order::AnswerAgain(Box::new(op)));
+            self.state.orders.push_back(Order::AnswerAgain(op));
             return Ran::Ended;
         }
         let op = &self.state.ops.ops[&number];
@@ -237,8 +238,7 @@ impl Intake<'_> {
         match admission {
             Admission::Now(growth_bytes) => {
                 self.state.ops.objects.entry(op.object.clone()).or_default().updates_in_flight += 1;
-                let (op, effects) = (Box::new(op), Box::new(effects));
-                self.state.orders.push_back(Order::Submit { op, effects, growth_bytes });
+                self.state.orders.push_back(Order::Submit { op, effects: Box::new(effects), growth_bytes });
             }
             Admission::Refused(errno) => self.answer_error(cx, &op, errno),
             Admission::Dropped | Admission::Later => {
@@ -263,7 +263,7 @@ impl Intake<'_> {
         if !watch.is_empty() && effects.result >= 0 {
             self.watches.op_done(cx, &op, watch, effects.user_version);
         }
-        self.answer_read(cx, op, effects);
+        self.answer_read(cx, &op, effects);
         Ran::Ended
     }
 

@@ -33,7 +33,7 @@ impl Pg {
 
     fn carry_out(&mut self, cx: &mut Context<'_>, order: Order) {
         match order {
-            Order::Submit { op, effects, growth_bytes } => self.submit(cx, *op, *effects, growth_bytes),
+            Order::Submit { op, effects, growth_bytes } => self.submit(cx, op, *effects, growth_bytes),
             Order::Gather { number, object, version, offset, len } => {
                 let id = self.gatherer().gather(cx, &object, version, Wanted::Object { offset, len }, None);
                 self.intake().waits_for_shards(cx, number, id);
@@ -51,7 +51,7 @@ impl Pg {
     }
 
     /// Submits the update that an executed operation makes. Members need room for `growth_bytes`.
-    fn submit(&mut self, cx: &mut Context<'_>, mut op: ClientOp, effects: Effects, growth_bytes: u64) {
+    fn submit(&mut self, cx: &mut Context<'_>, mut op: Box<ClientOp>, effects: Effects, growth_bytes: u64) {
         if let Some(give_up) = op.give_up.take() {
             self.healer().is_given_up(cx, &give_up.lost);
         }

@@ -105,7 +105,7 @@ impl Requests {
     }
 
     /// Queues all operations until the group becomes active again, those first that were `in_flight`.
-    pub fn begin_anew(&mut self, cx: &mut Context<'_>, in_flight: impl Iterator<Item = ClientOp>) {
+    pub fn begin_anew(&mut self, cx: &mut Context<'_>, in_flight: impl Iterator<Item = Box<ClientOp>>) {
         self.assert_idle();
         self.ops.begin_anew(cx, in_flight);
     }

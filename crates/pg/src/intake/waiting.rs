@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::group::object_info::ObjectInfo;
 use crate::intake::machine::Intake;
-use crate::intake::operations::{ClientOp, LookupProgress};
+use crate::intake::operations::LookupProgress;
 use crate::intake::orders::Order;
 use crate::intake::running::Ran;
 use std::time::Duration;
@@ -64,9 +64,10 @@ impl Intake<'_> {
             op.progress.answers.read_done(id, result);
         }
         if op.is_group_op() {
-            let op = self.state.ops.ops.remove(&number).expect("just seen");
+            let mut op = self.state.ops.ops.remove(&number).expect("just seen");
             if !self.progress().may_read(cx) {
-                return self.state.ops.waiting.push_back(ClientOp { progress: LookupProgress::default(), ..op });
+                op.progress = LookupProgress::default();
+                return self.state.ops.waiting.push_back(op);
             }
             return self.run_group_op(cx, op);
         }

@@ -2,14 +2,14 @@
 
 use super::PeerKind;
 use super::interval::PgInterval;
-use super::steps::{decode_steps, encode_steps};
+use super::steps::{decode_steps, encode_steps, payload};
 use crate::coded::undo::Undo;
 use crate::group::info::PgInfo;
 use crate::group::log::LogEntry;
 use crate::hops::MemberHops;
 use store::Step;
 use types::EVersion;
-use wire::{DecodeError, Header, Message, Reader, Rope, Writer};
+use wire::{DecodeError, Encode, Envelope, Header, Message, Reader, Rope, Target, Writer};
 
 /// Primary to member: make this update durable.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,10 +44,28 @@ mod form {
     pub const XOR: u8 = 5;
 }
 
-impl Message for RepOp {
-    const TYPE: u16 = PeerKind::RepOp.number();
+/// An update as the primary sends it. Its parts go on to the primary's own store and log.
+#[derive(Clone, Copy)]
+pub(crate) struct SentUpdate<'a> {
+    pub pg: PgInterval,
+    /// The update's own entry, encoded.
+    pub entry: &'a [u8],
+    pub others: &'a [LogEntry],
+    pub info: &'a PgInfo,
+    pub committed: EVersion,
+    pub steps: &'a [Step],
+    pub hops_wanted: bool,
+}
 
-    fn encode_front(&self, w: &mut Writer) {
+impl SentUpdate<'_> {
+    /// Returns the message, a [`RepOp`].
+    pub fn seal(&self) -> Envelope {
+        RepOp::envelope(0, self.to_vec(Target::default()).into(), payload(self.steps))
+    }
+}
+
+impl Encode for SentUpdate<'_> {
+    fn encode(&self, w: &mut Writer) {
         let adds = self.steps.iter().any(|step| matches!(step, Step::Xor { .. }));
         let (version, oldest) = match (self.others.is_empty(), self.hops_wanted) {
             _ if adds => (form::XOR, form::XOR),
@@ -58,17 +76,38 @@ impl Message for RepOp {
         };
         w.versioned(version, oldest, |w| {
             w.put(&self.pg);
-            w.put(&self.entry);
-            w.put(&self.info);
+            w.raw(self.entry);
+            w.put(self.info);
             w.put(&self.committed);
-            encode_steps(&self.steps, w, &mut Rope::new());
+            encode_steps(self.steps, w);
             if version >= form::HOPS_WANTED {
                 w.bool(self.hops_wanted);
             }
             if version >= form::OTHERS {
-                w.put(&self.others);
+                w.put(self.others);
             }
         });
+    }
+}
+
+impl RepOp {
+    /// Returns the update's own log entry as it lies in the front of a message that was read.
+    pub(crate) fn encoded_entry(envelope: &Envelope) -> Result<&[u8], DecodeError> {
+        let (_, mut r) = Reader::new(&envelope.front).versioned("RepOp", form::XOR)?;
+        r.get::<PgInterval>()?;
+        let (rest, mut head) = (r.peek(), r);
+        head.versioned("log entry", u8::MAX)?;
+        Ok(&rest[..rest.len() - head.left()])
+    }
+}
+
+impl Message for RepOp {
+    const TYPE: u16 = PeerKind::RepOp.number();
+
+    fn encode_front(&self, w: &mut Writer) {
+        let RepOp { pg, entry, others, info, committed, steps, hops_wanted } = self;
+        let (pg, entry, committed, hops_wanted) = (*pg, &entry.to_vec(w.target())[..], *committed, *hops_wanted);
+        w.put(&SentUpdate { pg, entry, others, info, committed, steps, hops_wanted });
     }
 
     fn take_data(&mut self) -> Rope {
@@ -83,14 +122,15 @@ impl Message for RepOp {
 
     fn decode(_: &Header, front: &mut Reader<'_>, data: &Rope) -> Result<RepOp, DecodeError> {
         let (version, mut r) = front.versioned("RepOp", form::XOR)?;
+        let (pg, entry): (PgInterval, LogEntry) = (r.get()?, r.get()?);
         Ok(RepOp {
-            pg: r.get()?,
-            entry: r.get()?,
             info: r.get()?,
             committed: r.get()?,
-            steps: decode_steps(&mut r, data)?,
+            steps: decode_steps(&mut r, data, &entry.object)?,
             hops_wanted: version.version >= form::HOPS_WANTED && r.bool()?,
             others: if version.version >= form::OTHERS { r.get()? } else { Vec::new() },
+            pg,
+            entry,
         })
     }
 }

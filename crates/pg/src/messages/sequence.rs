@@ -1,6 +1,7 @@
 //! Log entries that another OSD sends follow each other: logs rest on that. Whoever sends others is not believed.
 
 use super::PeerMessage;
+use super::replication::RepOp;
 use crate::group::log::LogEntry;
 use types::EVersion;
 use wire::DecodeError;
@@ -26,16 +27,21 @@ fn follow<'a>(mut head: EVersion, entries: impl IntoIterator<Item = &'a LogEntry
     Ok(())
 }
 
+/// Checks the log entries of an update.
+///
+/// Errors: they do not follow each other. The sender's session is to be closed.
+pub(crate) fn check_update(update: &RepOp) -> Result<(), DecodeError> {
+    let first = update.others.first().unwrap_or(&update.entry).version;
+    let before = first.version.checked_sub(1).ok_or_else(|| wrong(first))?;
+    follow(EVersion { version: before, ..first }, update.others.iter().chain([&update.entry]))
+}
+
 /// Checks the log entries of a message.
 ///
 /// Errors: they do not follow each other. The sender's session is to be closed.
 pub(crate) fn check(message: &PeerMessage) -> Result<(), DecodeError> {
     match message {
-        PeerMessage::RepOp(update) => {
-            let first = update.others.first().unwrap_or(&update.entry).version;
-            let before = first.version.checked_sub(1).ok_or_else(|| wrong(first))?;
-            follow(EVersion { version: before, ..first }, update.others.iter().chain([&update.entry]))
-        }
+        PeerMessage::RepOp(update) => check_update(update),
         PeerMessage::PgLogEntries(log) => follow(log.after, &log.entries),
         PeerMessage::PgStart(start) => follow(start.after, &start.entries),
         _ => Ok(()),

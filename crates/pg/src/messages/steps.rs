@@ -4,7 +4,8 @@
 use bytes::Bytes;
 use store::Step;
 use types::ObjectId;
-use wire::{Decode, DecodeError, Reader, Rope, Writer};
+use wire::basic::object_or;
+use wire::{DecodeError, Reader, Rope, Writer};
 
 const TOUCH: u8 = 1;
 const WRITE: u8 = 2;
@@ -22,16 +23,27 @@ const CLONE: u8 = 13;
 const CLONE_RANGE: u8 = 14;
 const XOR: u8 = 15;
 
-/// Writes `steps`; the data of writes is appended to `data`. Steps on the group's own table are not sent: each member
-/// keeps its own. Panics if there is one.
-pub fn encode_steps(steps: &[Step], w: &mut Writer, data: &mut Rope) {
+/// Writes `steps` but for the data of writes, which is their [`payload`]. Steps on the group's own table are not sent:
+/// each member keeps its own. Panics if there is one.
+pub fn encode_steps(steps: &[Step], w: &mut Writer) {
     w.count(steps.len());
     for step in steps {
-        encode_step(step, w, data);
+        encode_step(step, w);
     }
 }
 
-fn encode_step(step: &Step, w: &mut Writer, payload: &mut Rope) {
+/// Returns the data of all writes, one behind the other.
+pub fn payload(steps: &[Step]) -> Rope {
+    let mut payload = Rope::new();
+    for step in steps {
+        if let Step::Write { data, .. } | Step::Xor { data, .. } = step {
+            payload.append(data.clone());
+        }
+    }
+    payload
+}
+
+fn encode_step(step: &Step, w: &mut Writer) {
     let mut head = |code: u8, object: &ObjectId| {
         w.u8(code);
         w.put(object);
@@ -42,7 +54,6 @@ fn encode_step(step: &Step, w: &mut Writer, payload: &mut Rope) {
             head(if matches!(step, Step::Xor { .. }) { XOR } else { WRITE }, object);
             w.u64(*offset);
             w.count(data.len());
-            payload.append(data.clone());
         }
         Step::Zero { object, offset, len } => {
             head(ZERO, object);
@@ -98,15 +109,15 @@ fn encode_step(step: &Step, w: &mut Writer, payload: &mut Rope) {
     }
 }
 
-/// Reads what [`encode_steps`] wrote.
+/// Reads what [`encode_steps`] wrote. Steps that name the object `known` share its name.
 ///
 /// Errors: malformed steps, or a payload that is shorter or longer than the steps say.
-pub fn decode_steps(r: &mut Reader<'_>, payload: &Rope) -> Result<Vec<Step>, DecodeError> {
+pub fn decode_steps(r: &mut Reader<'_>, payload: &Rope, known: &ObjectId) -> Result<Vec<Step>, DecodeError> {
     let count = r.count("steps", 1 + 6)?;
     let mut steps = Vec::with_capacity(count.min(256));
     let mut taken = 0;
     for _ in 0..count {
-        steps.push(decode_step(r, payload, &mut taken)?);
+        steps.push(decode_step(r, payload, &mut taken, known)?);
     }
     match payload.len() - taken {
         0 => Ok(steps),
@@ -119,9 +130,9 @@ fn own(r: &mut Reader<'_>) -> Result<Bytes, DecodeError> {
     Ok(Bytes::copy_from_slice(r.blob()?))
 }
 
-fn decode_step(r: &mut Reader<'_>, payload: &Rope, taken: &mut usize) -> Result<Step, DecodeError> {
+fn decode_step(r: &mut Reader<'_>, payload: &Rope, taken: &mut usize, known: &ObjectId) -> Result<Step, DecodeError> {
     let code = r.u8()?;
-    let object = ObjectId::decode(r)?;
+    let object = object_or(r, known)?;
     Ok(match code {
         TOUCH => Step::Touch { object },
         WRITE | XOR => {
@@ -204,20 +215,21 @@ mod tests {
                 target_offset: 8192,
             },
         ];
-        let (mut w, mut payload) = (Writer::new(Target::default()), Rope::new());
-        encode_steps(&steps, &mut w, &mut payload);
+        let (mut w, payload) = (Writer::new(Target::default()), payload(&steps));
+        encode_steps(&steps, &mut w);
         let front = w.into_vec();
-        let back = decode_steps(&mut Reader::new(&front), &payload).unwrap();
+        let known = object("a");
+        let back = decode_steps(&mut Reader::new(&front), &payload, &known).unwrap();
         // Ropes compare by their pieces; flatten.
         let flat = |steps: &[Step]| format!("{steps:?}").replace("in 2", "in 1");
         assert_eq!(flat(&back), flat(&steps));
-        assert!(decode_steps(&mut Reader::new(&front), &payload.slice(0, payload.len() - 1)).is_err());
+        assert!(decode_steps(&mut Reader::new(&front), &payload.slice(0, payload.len() - 1), &known).is_err());
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_read_or_refused(front: Vec<u8>, payload: Vec<u8>) {
-            let _ = decode_steps(&mut Reader::new(&front), &Rope::from(payload));
+            let _ = decode_steps(&mut Reader::new(&front), &Rope::from(payload), &object("a"));
         }
     }
 }

@@ -570,7 +570,9 @@ impl Execution<'_> {
         effects.user_version = self.info.user_version;
         if self.modified {
             let keep = self.preserve(&mut effects)?;
-            self.steps.splice(0..0, keep);
+            if !keep.is_empty() {
+                self.steps.splice(0..0, keep);
+            }
         }
         // An object that snapshots still have stays, in name.
         let is_whiteout = !self.exists && !self.info.snap_set.clones.is_empty();

@@ -132,7 +132,8 @@ impl Shard {
             let reply = OsdOpReply::to(&op, Errno::EPERM.as_result(), self.host.maps.epoch());
             return self.host.context().send_client(session, tid, reply);
         }
-        let op = ClientOp::new(session, tid, reqid, op, times).called_by(caller);
+        let mut op = Box::new(ClientOp::new(session, tid, reqid, op, times));
+        op.set_caller(caller);
         pg.with_intake(&mut self.host.context(), |intake, cx| match as_member {
             true => intake.replica_read(cx, op),
             false => intake.client_op(cx, op),

@@ -8,14 +8,14 @@ use crate::group::pg::Pg;
 use crate::messages::lease::{LeaseGrant, ReadShare, ReadShareGet};
 use crate::messages::peering::{MemberState, PgNotify, PgQuery, PgStrays, PgUnneeded};
 use crate::messages::rename::Rehome;
-use crate::messages::replication::RepOpReply;
+use crate::messages::replication::{RepOp, RepOpReply};
 use crate::messages::room::{RoomGet, RoomTold};
 use crate::messages::table::GroupMessage;
 use crate::messages::{PeerKind, PeerMessage, sequence};
 use mutant::Mutant;
 use std::time::Duration;
 use types::OsdId;
-use wire::{DecodeError, Envelope};
+use wire::{DecodeError, Envelope, Message};
 
 impl Shard {
     /// Takes a message from another OSD. Its first byte came at `began`.
@@ -24,6 +24,16 @@ impl Shard {
     pub fn peer_message(&mut self, from: OsdId, envelope: &Envelope, began: Duration) -> Result<(), DecodeError> {
         let tid = envelope.header.tid;
         match PeerKind::of(envelope.header.kind) {
+            // Of these there are many, and they are large.
+            Some(PeerKind::RepOp) => {
+                let message = RepOp::open(envelope)?;
+                sequence::check_update(&message)?;
+                let encoded = RepOp::encoded_entry(envelope)?;
+                // Shards of erasure-coded groups name the object otherwise.
+                let is_as_it_came = self.instance(message.pg.pgid).pool.shard().is_none();
+                let encoded = is_as_it_came.then_some(encoded);
+                self.hand_to(message, |pg, cx, message| pg.rep_op(cx, from, message, encoded, began));
+            }
             Some(kind) => match kind.open(envelope).and_then(|message| sequence::check(&message).map(|()| message))? {
                 PeerMessage::PgQuery(query) if query.epoch > self.host.maps.epoch() => {
                     if let Some(bytes) = self.queried.add(from, envelope.front.len()) {
@@ -43,7 +53,7 @@ impl Shard {
         match message {
             M::OsdOp(op) => self.osd_asks(from, tid, op, began),
             M::OsdOpReply(reply) => self.osd_answers(tid, &reply),
-            M::RepOp(message) => self.hand_to(message, |pg, cx, message| pg.rep_op(cx, from, message, began)),
+            M::RepOp(message) => self.hand_to(message, |pg, cx, message| pg.rep_op(cx, from, message, None, began)),
             M::RepOpReply(reply) => self.members_durable(from, reply),
             M::PgQuery(query) => self.query(from, query),
             M::PgNotify(notify) => self.members_told(from, notify),

@@ -45,7 +45,6 @@ impl Updates<'_> {
         if former.is_none() {
             steps.push(Step::Remove { object: object.clone() });
         }
-        let entries: Vec<LogEntry> = others.iter().chain([&own]).cloned().collect();
         let mut info = self.core.info.clone();
         info.last_update = version;
         info.stats.clones -= others.len() as i64;
@@ -62,8 +61,9 @@ impl Updates<'_> {
             }
         }
         let committed = self.core.info.rolled_forward;
-        let logged = self.core.logged_transaction(cx, &entries, &info, own_steps, committed);
+        let logged = self.core.logged_transaction(cx, (&others, &own, own.to_bytes()), &info, own_steps, committed);
         self.core.info = info;
+        let entries = others.iter().chain([&own]).cloned();
         self.core.append_logged(entries, (logged.log_tail, logged.forgotten), logged.rolled_forward);
         let then = OnCommit::PrimaryUpdate { since: self.core.interval.since, version };
         cx.submit_or_stop(logged.transaction, then);
@@ -95,7 +95,7 @@ impl Core {
 
     /// Notes that objects go back by an update that has come: what is here of them is not what they are now. Returns
     /// the steps that note it durably.
-    pub(super) fn lacks_what_goes_back(&mut self, entries: &[LogEntry]) -> Vec<Step> {
+    pub(super) fn lacks_what_goes_back<'a>(&mut self, entries: impl Iterator<Item = &'a LogEntry>) -> Vec<Step> {
         let mut steps = Vec::new();
         for entry in entries {
             let LogEntry { kind, voids, object, version, .. } = entry;

@@ -5,10 +5,10 @@ use crate::group::core::Core;
 use crate::group::info::PgInfo;
 use crate::group::log::{LogEntry, LogKind, log_key, log_keys_through};
 use crate::group::missing::found_step;
+use bytes::Bytes;
 use mutant::Mutant;
 use store::{Step, Transaction};
 use types::EVersion;
-use wire::{Encode, Target};
 
 /// A transaction, where the log begins with it, and up to where nothing is kept to take updates back.
 pub(crate) struct LoggedTransaction {
@@ -20,12 +20,13 @@ pub(crate) struct LoggedTransaction {
 }
 
 impl Core {
-    /// Returns the transaction of one update: its steps, its log entry, the information, and the removal of log entries
-    /// that have become too old. Changes nothing yet: [`Core::append_logged`] does once the store has accepted.
+    /// Returns the transaction of one update: its steps, its log entries, the information, and the removal of log
+    /// entries that have become too old. `own`: the update's own entry, behind the
+    /// other ones, and as it is encoded. Changes nothing yet: [`Core::append_logged`] does once the store has accepted.
     pub(crate) fn logged_transaction(
         &self,
         cx: &Context<'_>,
-        entries: &[LogEntry],
+        (others, own, encoded): (&[LogEntry], &LogEntry, Bytes),
         info: &PgInfo,
         mut steps: Vec<Step>,
         committed: EVersion,
@@ -34,16 +35,20 @@ impl Core {
         let stays = if mutant::is(Mutant::UndoDroppedEarly) { self.log.head() } else { committed };
         if self.protection().keeps_undo() {
             let mut before = self.forward_steps(stays);
-            before.extend(entries.iter().flat_map(|entry| entry.undo.prepare(&entry.object, entry.version)));
+            let entries = others.iter().chain([own]);
+            before.extend(entries.flat_map(|entry| entry.undo.prepare(&entry.object, entry.version)));
             steps.splice(0..0, before);
         }
-        for entry in entries {
+        steps.reserve(others.len() + 2);
+        let mut log = |entry: &LogEntry, value: Bytes| {
             if entry.kind == LogKind::Delete && self.missing.contains_key(&entry.object) {
                 // Given up: nobody has it.
                 steps.push(found_step(&entry.object));
             }
-            steps.push(Step::PgSet { key: log_key(entry.version), value: entry.to_vec(Target::default()).into() });
-        }
+            steps.push(Step::PgSet { key: log_key(entry.version), value });
+        };
+        others.iter().for_each(|entry| log(entry, entry.to_bytes()));
+        log(own, encoded);
         let mut forgotten = 0;
         if log_tail != self.log.tail() {
             // Entries that are trimmed stay in the table as long as their requests are remembered.
@@ -62,7 +67,7 @@ impl Core {
     /// Takes the entries of a [`logged_transaction`](Core::logged_transaction) into the log.
     pub(crate) fn append_logged(
         &mut self,
-        entries: Vec<LogEntry>,
+        entries: impl IntoIterator<Item = LogEntry>,
         (log_tail, forgotten): (EVersion, u64),
         rolled_forward: EVersion,
     ) {

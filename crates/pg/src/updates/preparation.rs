@@ -17,9 +17,11 @@ use wire::messages::{OpFlags, OsdOpReply};
 
 /// An executed update that is ready to be submitted.
 pub(crate) struct PreparedUpdate {
-    /// The log entries as this OSD keeps them. Those of other states of the object come first, the update's own last.
-    pub(super) entries: Vec<LogEntry>,
-    pub(super) own_steps: Vec<Step>,
+    /// The log entries of other states of the object, as this OSD keeps them; and the update's own, which comes behind.
+    pub(super) other_entries: Vec<LogEntry>,
+    pub(super) entry: LogEntry,
+    /// Steps of this OSD, if they are not those of all members.
+    pub(super) own_steps: Option<Vec<Step>>,
     /// Steps of members; in an erasure-coded pool without the shards' writes.
     pub(super) steps: Vec<Step>,
     /// Present in erasure-coded pools, if bytes or attributes of the object change.
@@ -63,9 +65,9 @@ impl PreparedUpdate {
         let first = core.log.next_version(cx.map.epoch);
         let undo = |other: &OtherChange| core.protection().undo(|| other.undo());
         let others = effects.others.iter().enumerate();
-        let mut entries: Vec<LogEntry> =
+        let other_entries: Vec<LogEntry> =
             others.map(|(at, other)| other_entry(other, after(first, at), undo(other))).collect();
-        let version = after(first, entries.len());
+        let version = after(first, other_entries.len());
         let kind = match (effects.steps.is_empty(), effects.deleted) {
             (true, _) => LogKind::Unchanged,
             (false, true) => LogKind::Delete,
@@ -89,15 +91,14 @@ impl PreparedUpdate {
         };
         let mut steps = std::mem::take(&mut effects.steps);
         let writes = effects.change.take().map(|change| coded.code().shard_steps(&op.object, &change, &mut steps));
-        let (own, own_steps, shards) = match writes {
-            None => (own, steps.clone(), None),
+        let (entry, own_steps, shards) = match writes {
+            None => (own, None, None),
             Some(writes) => {
                 let shards = PreparedShards { writes, entry: own };
                 let (own_steps, own) = shards.of(&steps, core.interval.shard_of(cx.whoami));
-                (own, own_steps, Some(shards))
+                (own, Some(own_steps), Some(shards))
             }
         };
-        entries.push(own);
         let info = info_after(core, op, &effects, version);
         let Effects {
             result, ops, others, sources, user_version, objects_delta, bytes_delta, is_removal, watch, ..
@@ -106,7 +107,8 @@ impl PreparedUpdate {
         reply.set_versions(version, user_version);
         fill_results(&mut reply, ops);
         PreparedUpdate {
-            entries,
+            other_entries,
+            entry,
             own_steps,
             steps,
             shards,

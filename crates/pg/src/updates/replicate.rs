@@ -10,17 +10,18 @@ use crate::group::effects::Effect;
 use crate::group::log::LogEntry;
 use crate::hops::{MemberAck, MemberHops, MemberTimes};
 use crate::intake::operations::ClientOp;
-use crate::messages::replication::{RepOp, RepOpReply};
+use crate::messages::replication::{RepOp, RepOpReply, SentUpdate};
 use crate::ops::OtherChange;
 use crate::updates::logged::LoggedTransaction;
 use crate::updates::machine::Updates;
 use crate::updates::preparation::{PreparedShards, PreparedUpdate};
 use crate::updates::replication::UpdateInFlight;
+use bytes::Bytes;
 use mutant::Mutant;
 use std::time::Duration;
 use store::{CommitTimes, Step, SubmitError};
 use types::{EVersion, Epoch, ObjectId, OsdId};
-use wire::{Message, Target};
+use wire::Envelope;
 
 /// Members that an update is sent to.
 struct Receivers {
@@ -40,7 +41,7 @@ pub(crate) struct CopiesLater {
 /// An update that the store has refused, and why; or a store that has stopped, and then may have it or not.
 #[derive(Debug)]
 pub(crate) struct NotSubmitted {
-    pub op: ClientOp,
+    pub op: Box<ClientOp>,
     pub error: SubmitError,
 }
 
@@ -52,14 +53,31 @@ impl Updates<'_> {
     pub(crate) fn submit(
         &mut self,
         cx: &mut Context<'_>,
-        op: ClientOp,
+        op: Box<ClientOp>,
         update: PreparedUpdate,
         growth_bytes: u64,
     ) -> Result<CopiesLater, Box<NotSubmitted>> {
-        let PreparedUpdate { entries, own_steps, steps, shards, info, others, sources, reply, watch, .. } = update;
+        let PreparedUpdate { other_entries, entry, own_steps, mut steps, shards, info, others, .. } = update;
+        let PreparedUpdate { sources, reply, watch, .. } = update;
         let version = info.last_update;
         let committed = self.state.durability().committed();
-        let logged = self.core.logged_transaction(cx, &entries, &info, own_steps, committed);
+        let encoded = entry.to_bytes();
+        let receivers = self.receivers((&other_entries, &entry), &sources);
+        let sent = SentUpdate {
+            pg: self.core.pg_interval(),
+            entry: &[],
+            others: &other_entries,
+            info: &info,
+            committed,
+            steps: &[],
+            hops_wanted: op.times.sampled,
+        };
+        // Where all carry out the same, these steps go on into this OSD's store.
+        let is_same = shards.is_none() && !receivers.carry_out.is_empty();
+        let sealed = is_same.then(|| SentUpdate { entry: &encoded, steps: &steps, ..sent }.seal());
+        let own_steps = own_steps.unwrap_or_else(|| std::mem::take(&mut steps));
+        let entries = (&other_entries[..], &entry, encoded);
+        let logged = self.core.logged_transaction(cx, entries, &info, own_steps, committed);
         let LoggedTransaction { transaction, log_tail, forgotten, rolled_forward } = logged;
         let then = OnCommit::PrimaryUpdate { since: self.core.interval.since, version };
         let submitted = match update.is_removal {
@@ -70,13 +88,11 @@ impl Updates<'_> {
         if let Err(error) = submitted {
             return Err(Box::new(NotSubmitted { op, error }));
         }
-        self.core.info = info;
         let of_others: i64 = others.iter().map(OtherChange::objects_delta).sum();
         self.counts.object_changed(&op.object, update.objects_delta - of_others, update.bytes_delta);
         for other in &others {
             self.counts.object_changed(&other.object, other.objects_delta(), 0);
         }
-        let receivers = self.receivers(&entries, &sources);
         for osd in &receivers.carry_out {
             cx.shared.rooms.sent(self.core.id, *osd, version, growth_bytes);
         }
@@ -86,19 +102,20 @@ impl Updates<'_> {
             true => CopiesLater::default(),
             false => CopiesLater {
                 members: receivers.log_only.clone(),
-                objects: entries.iter().map(|entry| entry.object.clone()).collect(),
+                objects: other_entries.iter().chain([&entry]).map(|entry| entry.object.clone()).collect(),
             },
         };
-        self.send_update(cx, receivers, &entries, (steps, shards), (committed, op.times.sampled));
-        self.core.append_logged(entries, (log_tail, forgotten), rolled_forward);
+        self.send_update(cx, receivers, sealed, (&sent, &entry), (&steps, shards));
+        self.core.info = info;
+        self.core.append_logged(other_entries.into_iter().chain([entry]), (log_tail, forgotten), rolled_forward);
         self.state.begin(UpdateInFlight { version, op, reply, acks: Vec::new(), watch });
         Ok(later)
     }
 
     /// Returns the members that get an update with these entries, by whether they carry it out.
-    fn receivers(&self, entries: &[LogEntry], sources: &[ObjectId]) -> Receivers {
+    fn receivers(&self, (others, own): (&[LogEntry], &LogEntry), sources: &[ObjectId]) -> Receivers {
         // Objects that the update builds on must be there whole.
-        let needed = || entries.iter().map(|entry| &entry.object).chain(sources);
+        let needed = || others.iter().chain([own]).map(|entry| &entry.object).chain(sources);
         let is_copied = |osd| needed().all(|object| self.whereabouts().is_copied(osd, object));
         let carries_out = |(osd, standing): &(OsdId, Standing)| {
             *standing != Standing::Backfilling || is_copied(*osd) && !mutant::is(Mutant::UpdatesNotSent)
@@ -108,46 +125,45 @@ impl Updates<'_> {
         Receivers { carry_out: osds(carry_out), log_only: osds(log_only) }
     }
 
-    /// Sends an update to members. `steps` are those of all, with what differs from shard to shard. All members have
-    /// what is `committed`; they tell how long it took them if `hops_wanted`.
+    /// Sends an update to members. `sealed`: the message that all get who carry it out; without one, each gets the
+    /// steps of its own shard, which are `steps` with what differs from shard to shard. `sent`: the update without
+    /// its own entry, which is `entry`, and without steps.
     fn send_update(
         &self,
         cx: &mut Context<'_>,
         receivers: Receivers,
-        entries: &[LogEntry],
-        (steps, shards): (Vec<Step>, Option<PreparedShards>),
-        (committed, hops_wanted): (EVersion, bool),
+        sealed: Option<Envelope>,
+        (sent, entry): (&SentUpdate<'_>, &LogEntry),
+        (steps, shards): (&[Step], Option<PreparedShards>),
     ) {
-        let (entry, others) = entries.split_last().expect("the update's own was put there");
-        let (pg, info) = (self.core.pg_interval(), &self.core.info);
-        let message = |entry: LogEntry, steps: Vec<Step>| {
-            let (info, others) = (info.clone(), others.to_vec());
-            RepOp { pg, entry, others, info, committed, steps, hops_wanted }
-        };
-        let Receivers { mut carry_out, log_only } = receivers;
+        let Receivers { carry_out, log_only } = receivers;
+        let mut send = |osd, envelope| cx.outbox.outputs.push(Output::ToOsd { osd, envelope });
         if let Some(shards) = shards {
-            // Each member gets the steps of its own shard.
-            for osd in std::mem::take(&mut carry_out) {
-                let (steps, entry) = shards.of(&steps, self.core.interval.shard_of(osd));
-                cx.send_osd(osd, message(entry, steps));
+            for osd in &carry_out {
+                let (steps, entry) = shards.of(steps, self.core.interval.shard_of(*osd));
+                send(*osd, SentUpdate { steps: &steps, entry: &entry.to_bytes(), ..*sent }.seal());
             }
         }
-        for (members, steps) in [(log_only, Vec::new()), (carry_out, steps)] {
-            if !members.is_empty() {
-                let envelope = message(entry.clone(), steps).seal(0, Target::default());
-                let to = |osd| Output::ToOsd { osd, envelope: envelope.clone() };
-                cx.outbox.outputs.extend(members.into_iter().map(to));
-            }
+        if !log_only.is_empty() {
+            let envelope = SentUpdate { entry: &entry.to_bytes(), ..*sent }.seal();
+            log_only.into_iter().for_each(|osd| send(osd, envelope.clone()));
+        }
+        if let Some(envelope) = sealed
+            && let Some((last, first)) = carry_out.split_last()
+        {
+            first.iter().for_each(|osd| send(*osd, envelope.clone()));
+            send(*last, envelope);
         }
     }
 
-    /// Takes the primary's update that has come to this member; its first byte did at `began`. Returns the version up
-    /// to which all have updates, if this one is taken.
+    /// Takes the primary's update that has come to this member; its first byte did at `began`. `encoded`: its log
+    /// entry, if that is still as it came. Returns the version up to which all have updates, if this one is taken.
     pub(super) fn update_came(
         &mut self,
         cx: &mut Context<'_>,
         from: OsdId,
-        mut message: RepOp,
+        message: RepOp,
+        encoded: Option<&[u8]>,
         began: Duration,
     ) -> Option<EVersion> {
         if !self.peering.follows(from, message.pg.since) && !mutant::is(Mutant::FollowsAnyone) {
@@ -165,25 +181,29 @@ impl Updates<'_> {
             self.cause(cx, Effect::SessionEnded(from));
             return None;
         }
-        let mut entries = std::mem::take(&mut message.others);
-        entries.push(message.entry);
-        if message.steps.is_empty() {
+        let RepOp { pg, mut entry, mut others, info, committed, mut steps, hops_wanted } = message;
+        if steps.is_empty() {
             // An update that is not carried out here cannot be taken back here.
-            self.core.as_lost(&mut entries);
+            self.core.as_lost(&mut others);
+            self.core.as_lost(std::slice::from_mut(&mut entry));
         }
-        let times = MemberTimes { began, whole: cx.now, wanted: message.hops_wanted };
-        let (since, version) = (message.pg.since, entries.last().expect("just put there").version);
+        // It is kept for long, and must not pin the message.
+        let as_it_came = encoded.filter(|_| !self.core.protection().keeps_undo());
+        let encoded = as_it_came.map_or_else(|| entry.to_bytes(), Bytes::copy_from_slice);
+        let times = MemberTimes { began, whole: cx.now, wanted: hops_wanted };
+        let (since, version) = (pg.since, entry.version);
         let then = OnCommit::MemberUpdate { primary: from, since, version, times };
-        self.core.info.follow(&message.info);
+        self.core.info.follow(&info);
         self.core.info.last_update = version;
-        message.steps.extend(self.core.lacks_what_goes_back(&entries));
-        let logged = self.core.logged_transaction(cx, &entries, &self.core.info, message.steps, message.committed);
+        steps.extend(self.core.lacks_what_goes_back(others.iter().chain([&entry])));
+        let logged = self.core.logged_transaction(cx, (&others, &entry, encoded), &self.core.info, steps, committed);
+        let entries = others.into_iter().chain([entry]);
         self.core.append_logged(entries, (logged.log_tail, logged.forgotten), logged.rolled_forward);
         if mutant::is(Mutant::MemberAcksEarly) {
-            cx.send_osd(from, RepOpReply { durable: vec![(message.pg, version)], hops: Vec::new() });
+            cx.send_osd(from, RepOpReply { durable: vec![(pg, version)], hops: Vec::new() });
         }
         cx.submit_or_stop(logged.transaction, then);
-        Some(message.committed)
+        Some(committed)
     }
 
     /// Notes that the update `version` is durable on this OSD, the primary.

@@ -14,7 +14,7 @@ use wire::msgr::SessionId;
 pub(super) struct UpdateInFlight {
     pub(super) version: EVersion,
     /// Kept whole: if the interval ends and this OSD stays primary, it starts anew.
-    pub(super) op: ClientOp,
+    pub(super) op: Box<ClientOp>,
     pub(super) reply: OsdOpReply,
     /// Acknowledgements of members that told how long it took them.
     pub(super) acks: Vec<MemberAck>,
@@ -26,7 +26,7 @@ pub(super) struct UpdateInFlight {
 #[derive(Debug)]
 pub(crate) struct DoneUpdate {
     version: EVersion,
-    pub op: ClientOp,
+    pub op: Box<ClientOp>,
     pub reply: OsdOpReply,
     pub acks: Vec<MemberAck>,
     pub watch: Vec<WatchEffect>,
@@ -92,12 +92,12 @@ impl Replication {
 
     /// Returns the operations whose updates are not answered, oldest first.
     pub fn ops(&self) -> impl Iterator<Item = &ClientOp> {
-        let done = self.done.iter().map(|update| &update.op);
-        done.chain(self.in_flight.iter().map(|update| &update.op))
+        let done = self.done.iter().map(|update| &*update.op);
+        done.chain(self.in_flight.iter().map(|update| &*update.op))
     }
 
     /// Returns the operations whose updates were not answered, oldest first.
-    pub fn into_ops(self) -> impl Iterator<Item = ClientOp> {
+    pub fn into_ops(self) -> impl Iterator<Item = Box<ClientOp>> {
         let done = self.done.into_iter().map(|update| update.op);
         done.chain(self.in_flight.into_iter().map(|update| update.op))
     }
@@ -144,7 +144,7 @@ mod tests {
         let request = OsdOp::new(pgid, 7, Epoch(1), locator, name, vec![Op::stat()]);
         let reply = OsdOpReply::to(&request, 0, Epoch(1));
         let times = OpTimes::new(Duration::ZERO, Duration::ZERO);
-        let op = ClientOp::new(SessionId(3), version, ReqId::default(), request, times);
+        let op = Box::new(ClientOp::new(SessionId(3), version, ReqId::default(), request, times));
         UpdateInFlight { version: at(version), op, reply, acks: Vec::new(), watch: Vec::new() }
     }
 

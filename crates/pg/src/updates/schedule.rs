@@ -25,9 +25,17 @@ impl Pg {
         )
     }
 
-    /// As member: takes the primary's update, whose first byte came at `began`.
-    pub(crate) fn rep_op(&mut self, cx: &mut Context<'_>, from: OsdId, message: RepOp, began: Duration) {
-        if let Some(committed) = self.updates().update_came(cx, from, message, began) {
+    /// As member: takes the primary's update, whose first byte came at `began`. `encoded`: its log entry, if that is
+    /// still as it came.
+    pub(crate) fn rep_op(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: OsdId,
+        message: RepOp,
+        encoded: Option<&[u8]>,
+        began: Duration,
+    ) {
+        if let Some(committed) = self.updates().update_came(cx, from, message, encoded, began) {
             self.requests.all_have(committed);
         }
     }
