@@ -10,7 +10,7 @@ use wire::msgr::{Config, ConnId, Messenger, Output, Policy, SessionId};
 use wire::{EntityAddrVec, Envelope, Message, Rope, Target};
 
 // Bounds are of the profile of tests, on x86-64.
-const WRITE: RangeInclusive<u64> = 26_000..=34_000;
+const WRITE: RangeInclusive<u64> = 23_000..=29_600;
 
 const BLOCK: usize = 4096;
 const NOW: Duration = Duration::from_secs(1);

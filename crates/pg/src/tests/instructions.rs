@@ -7,8 +7,8 @@ use wire::Rope;
 use wire::messages::Op;
 
 // Bounds are of the profile of tests, on x86-64. A write has its share of the checkpoints of three small stores.
-const WRITE: RangeInclusive<u64> = 1_200_000..=1_480_000;
-const READ: RangeInclusive<u64> = 72_000..=90_000;
+const WRITE: RangeInclusive<u64> = 1_130_000..=1_320_000;
+const READ: RangeInclusive<u64> = 62_000..=84_000;
 
 const A: OsdId = OsdId(0);
 const BLOCK: u64 = 4096;
