@@ -1,7 +1,8 @@
 //! Whole images: made, cloned, listed, renamed, removed. A change goes on to its end even if its future is dropped.
 
-use super::header::{self, ask, tell};
-use super::image::{Image, to_the_end};
+use super::course::Course;
+use super::header::{self, ImageState, ask, tell};
+use super::image::{Image, Inner, to_the_end};
 use super::layout::Layout;
 use super::snapshots::is_protected;
 use super::spec::input;
@@ -11,6 +12,7 @@ use crate::operation::Operation;
 use crate::pool::Pool;
 use bytes::Bytes;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use types::{Errno, SnapId};
 use wire::rbd::ParentSpec;
 use wire::rbd::object_map::state;
@@ -171,7 +173,7 @@ async fn unmake(pool: &Pool, name: &str, id: &str) -> Result<(), Error> {
     }
 }
 
-fn names(names: &[&str]) -> Vec<u8> {
+pub(super) fn names(names: &[&str]) -> Vec<u8> {
     input(|w| names.iter().for_each(|name| w.str(name)))
 }
 
@@ -272,11 +274,17 @@ async fn give_name(pool: &Pool, name: &str, new_name: &str) -> Result<(), Error>
 
 /// Removes an image. Errors: `ENOENT`, `ENOTEMPTY` if it has snapshots, `EBUSY` if a client has it open.
 pub async fn remove(pool: &Pool, name: &str) -> Result<(), Error> {
-    let (pool, name) = (pool.clone(), name.to_owned());
-    to_the_end(&pool.clone(), async move { remove_image(&pool, &name).await }).await
+    remove_by(pool, name, &Course::default()).await
 }
 
-async fn remove_image(pool: &Pool, name: &str) -> Result<(), Error> {
+/// Removes an image as [`remove`] does. Further error: `ECANCELED` if the course stopped it; data of the image is gone
+/// then.
+pub async fn remove_by(pool: &Pool, name: &str, course: &Course) -> Result<(), Error> {
+    let (pool, name, course) = (pool.clone(), name.to_owned(), course.clone());
+    to_the_end(&pool.clone(), async move { remove_image(&pool, &name, &course).await }).await
+}
+
+async fn remove_image(pool: &Pool, name: &str, course: &Course) -> Result<(), Error> {
     let id = match header::id_of(pool, name).await {
         Ok(id) => id,
         // An earlier removal may have stopped half-way: then only the directory knows the image.
@@ -291,13 +299,15 @@ async fn remove_image(pool: &Pool, name: &str) -> Result<(), Error> {
         Err(Error::Errno(Errno::ENOENT)) => return unmake(pool, name, &id).await,
         Err(error) => return Err(error),
     };
-    let removed = remove_data(&image).await;
+    let removed = remove_data(&image, course).await;
     let closed = image.close().await;
     removed.and(closed)?;
     unmake(pool, name, &id).await
 }
 
-async fn remove_data(image: &Image) -> Result<(), Error> {
+/// Removes the data of an image, then the link to its parent: once the link is gone the parent may go, and an image
+/// whose parent is gone cannot be opened.
+pub(super) async fn remove_data(image: &Image, course: &Course) -> Result<(), Error> {
     let inner = &image.inner;
     if !image.snapshots().await?.is_empty() {
         return Err(Errno::ENOTEMPTY.into());
@@ -312,11 +322,20 @@ async fn remove_data(image: &Image) -> Result<(), Error> {
     if !now.snapshots.is_empty() {
         return Err(Errno::ENOTEMPTY.into());
     }
-    if let Some(parent) = &now.parent {
-        parent_link::detach(inner, &parent.spec).await?;
-    }
     let objects = inner.fixed.layout.object_count(now.size);
-    inner
-        .for_objects(&now, 0..objects, |inner, now, object| async move { inner.remove_object(&now, object).await })
-        .await
+    course.begin(objects);
+    let remove = |inner: Arc<Inner>, now: Arc<ImageState>, object| {
+        let course = course.clone();
+        async move {
+            course.check()?;
+            inner.remove_object(&now, object).await?;
+            course.one_done();
+            Ok(())
+        }
+    };
+    inner.for_objects(&now, 0..objects, remove).await?;
+    match &now.parent {
+        Some(parent) => parent_link::detach(inner, &parent.spec).await,
+        None => Ok(()),
+    }
 }

@@ -113,7 +113,7 @@ pub(super) fn snap_input(snap: SnapId) -> Vec<u8> {
 }
 
 /// The id of the image called `name`. Errors: `ENOENT`.
-pub(super) async fn id_of(pool: &Pool, name: &str) -> Result<String, Error> {
+pub async fn id_of(pool: &Pool, name: &str) -> Result<String, Error> {
     let id: Bytes = ask(pool, &id_object(name), "get_id", Vec::new()).await?;
     Ok(String::from_utf8_lossy(&id).into_owned())
 }

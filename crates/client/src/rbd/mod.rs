@@ -15,6 +15,8 @@
 //! ```
 //!
 //! * Start at [`Image`]; [`list`], [`create()`], [`clone`], [`rename`] and [`remove`] work on whole images.
+//! * [`list_trash`], [`move_to_trash`], [`remove_from_trash`], [`purge_trash`]: images that wait for their removal.
+//! * [`Course`]: how far long work is, and its end before its time.
 //! * `layout` maps bytes to objects; `object_map` tells which objects exist.
 //! * `lock` is the exclusive lock, held by the client that writes. The first update takes it. The owner gives it up
 //!   when another client asks for it; from a dead owner it is taken away, after blocklisting the owner. An owner that
@@ -26,6 +28,7 @@
 //!
 //! Absent: images of format 1, journaling, mirroring, groups, migration, encryption; changing features.
 
+mod course;
 mod create;
 mod data;
 mod flatten;
@@ -42,13 +45,17 @@ mod snapshots;
 mod spec;
 #[cfg(test)]
 mod tests;
+mod trash;
 mod watcher;
 
-pub use create::{ImageOptions, clone, create, list, remove, rename};
-pub use header::{ImageInfo, Snapshot};
+pub use course::Course;
+pub use create::{ImageOptions, clone, create, list, remove, remove_by, rename};
+pub use header::{ImageInfo, Snapshot, id_of};
 pub use image::Image;
 pub use layout::Layout;
+pub use snapshots::namespaces;
 pub use spec::SnapshotKind;
+pub use trash::{Trashed, list_trash, move_to_trash, purge_trash, remove_from_trash};
 
 /// Features of images, as bits.
 pub mod feature {
@@ -78,6 +85,7 @@ mod flag {
 /// Objects that concern all images of a pool.
 const DIRECTORY: &str = "rbd_directory";
 const CHILDREN: &str = "rbd_children";
+const TRASH: &str = "rbd_trash";
 /// Object in the default namespace that lists the pool's namespaces.
 const NAMESPACES: &str = "rbd_namespace";
 

@@ -364,7 +364,7 @@ fn listed<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
 }
 
 /// The namespaces of a pool that may have images, without the default one.
-async fn namespaces(pool: &Pool) -> Result<BTreeSet<Bytes>, Error> {
+pub async fn namespaces(pool: &Pool) -> Result<BTreeSet<Bytes>, Error> {
     const PAGE: u64 = 1024;
     let mut all = BTreeSet::new();
     let mut after = Bytes::new();

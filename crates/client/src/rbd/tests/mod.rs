@@ -3,6 +3,7 @@
 mod first_write;
 mod many_clients;
 mod protection;
+mod trash;
 mod unfinished;
 
 use super::{Image, ImageOptions, Layout, create, feature};
