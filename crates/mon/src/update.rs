@@ -1,5 +1,6 @@
 //! Content of the log: decided changes.
 
+use crate::state::image_tasks::TaskChange;
 use crate::state::{AuthEntry, HealthMute, Hidden, LogEntry, PgRecord};
 use auth::cephx::rotating::RotatingSecrets;
 use bytes::Bytes;
@@ -49,6 +50,8 @@ pub enum Update {
     ConfigNote(String),
     /// New secrets of a service.
     ServiceSecrets { service: EntityType, secrets: RotatingSecrets },
+    /// A task about a block image is added, changes, or is over.
+    ImageTask(TaskChange),
 }
 
 /// One record of the log: changes that happen together or not at all.
@@ -79,6 +82,7 @@ mod tag {
     pub const CONFIRMED: u8 = 16;
     pub const CONFIG_NOTE: u8 = 17;
     pub const SERVICE_SECRETS: u8 = 18;
+    pub const IMAGE_TASK: u8 = 19;
 }
 
 impl Encode for Update {
@@ -136,6 +140,7 @@ impl Encode for Update {
                 w.u8(service.0);
                 w.put(secrets);
             }),
+            Update::ImageTask(change) => tagged(w, tag::IMAGE_TASK, |w| w.put(change)),
         }
     }
 }
@@ -170,6 +175,7 @@ impl Decode for Update {
             tag::CONFIRMED => Update::Confirmed,
             tag::CONFIG_NOTE => Update::ConfigNote(r.get()?),
             tag::SERVICE_SECRETS => Update::ServiceSecrets { service: EntityType(r.u8()?), secrets: r.get()? },
+            tag::IMAGE_TASK => Update::ImageTask(r.get()?),
             other => return Err(DecodeError::Value { what: "update", value: other.into() }),
         })
     }

@@ -90,6 +90,18 @@ pub enum Command {
     Mon(Mon),
     /// Run an OSD, the daemon of one drive (for deployments by hand; 'up' does it for you).
     Osd(Osd),
+    /// Run a worker, which carries out 'ceph rbd task add ...' (for deployments by hand; 'up' does it for you).
+    Worker(Worker),
+}
+
+/// It logs in as client.worker unless told otherwise, and needs 'profile rbd' at monitors, manager and OSDs.
+#[derive(Args, Debug)]
+pub struct Worker {
+    /// Stop when this process, which must be the parent, ends.
+    #[arg(long, value_name = "PID", hide = true)]
+    pub supervised_by: Option<u32>,
+    #[command(flatten)]
+    pub target: Target,
 }
 
 #[derive(Subcommand, Debug)]

@@ -4,6 +4,7 @@
 //! DIR/cluster.json                  what the cluster is made of (see `state_file`)
 //! DIR/ceph.conf                     configuration, for daemons and for Ceph's clients
 //! DIR/ceph.client.admin.keyring     key of client.admin
+//! DIR/ceph.client.worker.keyring    key of client.worker, which works on block images
 //! DIR/s3.master-keys                keys by which the S3 gateway encrypts, if there was one
 //! DIR/mon.a/ DIR/osd.0/ ...         the daemons' data
 //! DIR/log/NAME.log                  what a daemon says, and nacre-up.log of the supervisor

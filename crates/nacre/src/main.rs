@@ -13,7 +13,8 @@
 //! * [`cluster_report`]: a cluster that runs.
 //! * [`doctor_command`]: this machine, as a storage cluster sees it. [`disk_commands`]: its drives.
 //! * [`plan_command`]: sizes of a cluster that is not there yet. [`pages`]: where pages go.
-//! * [`daemon`]: `nacre mon` and `nacre osd`, the daemons themselves; [`privileges`].
+//! * [`daemon`]: `nacre mon` and `nacre osd`, the daemons themselves; [`privileges`]. [`worker`]: `nacre worker`, which
+//!   works on images, and which [`worker_keeper`] keeps running.
 
 mod auth_commands;
 mod bench;
@@ -66,6 +67,8 @@ mod store_commands;
 mod supervisor;
 mod up;
 mod why;
+mod worker;
+mod worker_keeper;
 
 use clap::Parser;
 use cli::{Cli, Command};
@@ -99,8 +102,10 @@ fn is_stdout_unread() -> bool {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let is_daemon =
-        matches!(cli.command, Command::Up(_) | Command::Mon(_) | Command::Osd(_) | Command::S3(cli::S3::Serve(_)));
+    let is_daemon = matches!(
+        cli.command,
+        Command::Up(_) | Command::Mon(_) | Command::Osd(_) | Command::Worker(_) | Command::S3(cli::S3::Serve(_))
+    );
     if !is_daemon {
         end_with_the_reader();
     }
@@ -119,7 +124,7 @@ fn run(command: Command, log: Option<&str>) -> anyhow::Result<u8> {
     // `up` logs to a file of the cluster, once it has one; daemons say what they do; the rest only what goes wrong.
     let level = match command {
         Command::Up(_) => None,
-        Command::Mon(_) | Command::Osd(_) | Command::S3(cli::S3::Serve(_)) => Some("info"),
+        Command::Mon(_) | Command::Osd(_) | Command::Worker(_) | Command::S3(cli::S3::Serve(_)) => Some("info"),
         _ => Some("error"),
     };
     if let Some(level) = level {
@@ -159,6 +164,7 @@ fn run(command: Command, log: Option<&str>) -> anyhow::Result<u8> {
         Command::Why(options) => why::run(&options),
         Command::Plan(options) => plan_command::run(&options),
         Command::Mon(options) => daemon::mon(&options),
+        Command::Worker(options) => worker::run(&options),
     };
     done.map(|()| 0)
 }

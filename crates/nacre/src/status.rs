@@ -7,6 +7,7 @@ use crate::health::{Health, json_command, pool_table};
 use crate::layout::Layout;
 use crate::process::{daemon_pid, supervisor_pid};
 use crate::state_file;
+use crate::worker_keeper::worker_pid;
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -44,13 +45,14 @@ pub fn run(options: &cli::Status) -> Result<u8> {
     if options.json {
         let daemons: Vec<Value> = daemons.iter().map(|name| json!({"name": name, "pid": pid(name)})).collect();
         let supervisor = supervisor_pid(&layout).map(|pid| pid.as_raw_nonzero().get());
+        let worker = worker_pid(&layout).map(|pid| pid.as_raw_nonzero().get());
         let (status, df, error) = match answer {
             Ok((status, df)) => (status, df, Value::Null),
             Err(error) => (Value::Null, Value::Null, json!(format!("{error:#}"))),
         };
         let page = json!({
             "dir": layout.dir(), "fsid": state.fsid, "running": running, "answers": ok, "supervisor_pid": supervisor,
-            "daemons": daemons, "health": status.pointer("/health/status"), "status": status, "df": df, "error": error,
+            "daemons": daemons, "worker_pid": worker, "health": status.pointer("/health/status"), "status": status, "df": df, "error": error,
         });
         println!("{}", serde_json::to_string_pretty(&page)?);
         return Ok(u8::from(!ok));
@@ -61,6 +63,12 @@ pub fn run(options: &cli::Status) -> Result<u8> {
             print!("{}", Health::from_status(&status).page(&state.fsid));
             if !stopped.is_empty() {
                 println!("stopped  {} (no process; logs are in {})", stopped.join(", "), layout.log_dir().display());
+            }
+            if state.engine.is_nacre() && worker_pid(&layout).is_none() {
+                println!(
+                    "worker   does not run: tasks about block images wait (logs are in {})",
+                    layout.log_dir().display()
+                );
             }
             let table = pool_table(&df, crate::pages::width());
             if !table.is_empty() {

@@ -17,6 +17,7 @@ use crate::report::{Console, Event, Report};
 use crate::s3_gateway::S3Gateway;
 use crate::state_file::{ClusterState, Engine, Found, look, require, write_durably};
 use crate::supervisor::{Ended, Plan, Supervisor};
+use crate::worker_keeper::WorkerKeeper;
 use anyhow::{Context, Result, bail};
 use client::{Cluster, Config};
 use std::io::BufRead;
@@ -185,6 +186,13 @@ async fn up(options: &cli::Up, log: Option<&str>, report: &mut Report) -> Result
         () = stop.asked() => Ok(Waited::Interrupted),
     };
     let mut s3 = None;
+    // A real Ceph's manager does that work itself.
+    let worker = match (&waited, state.engine) {
+        (Ok(Waited::Healthy(_) | Waited::TooLong(_)), Engine::Nacre) => {
+            Some(WorkerKeeper::start(&layout, &own_program, log).await)
+        }
+        _ => None,
+    };
     match waited {
         Ok(Waited::Healthy(health)) => {
             let after = started.elapsed().as_secs_f64();
@@ -243,6 +251,9 @@ async fn up(options: &cli::Up, log: Option<&str>, report: &mut Report) -> Result
             },
             () = stop.asked() => break,
         }
+    }
+    if let Some(worker) = worker {
+        worker.stop().await;
     }
     if let Some(gateway) = s3 {
         gateway.stop().await;

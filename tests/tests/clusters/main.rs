@@ -26,6 +26,7 @@ mod going_over;
 mod growing;
 mod guest_drives;
 mod hostile;
+mod image_tasks;
 mod kernel_client;
 mod keys;
 mod kill;

@@ -1,12 +1,14 @@
 //! Capabilities: what the texts `allow rw pool=x` or `profile rbd` let their owner do.
 //!
 //! * [`MonCaps`]: commands and messages at a monitor. Rights of several grants add up.
+//! * [`ImageCaps`]: work on block images at the manager.
 //! * [`OsdCaps`]: operations on objects. One grant must allow all that an operation reads and writes.
 //!
 //! A text that is not understood to its end grants nothing and is refused with the place where reading stopped, in the
 //! words of `ceph auth caps`. An unknown profile is understood and grants nothing, as in Ceph.
 
 mod ere;
+mod images;
 mod mon;
 mod network;
 mod osd;
@@ -15,6 +17,7 @@ mod scan;
 mod tests;
 
 pub use ere::Ere;
+pub use images::ImageCaps;
 pub use mon::{Access, ArgumentRule, MonAllows, MonCaps, MonGrant, MonRequest, caps_arguments};
 pub use network::Network;
 pub use osd::{

@@ -43,7 +43,7 @@ impl Access {
         }
     }
 
-    fn covers(self, needs: Access) -> bool {
+    pub(super) fn covers(self, needs: Access) -> bool {
         (self.read || !needs.read) && (self.write || !needs.write) && (self.execute || !needs.execute)
     }
 }

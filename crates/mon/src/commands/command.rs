@@ -13,6 +13,8 @@ pub(super) struct Command {
     /// Permissions that an entity needs: some of `r`, `w`, `x`.
     pub permissions: &'static str,
     pub handler: fn(&Context<'_>) -> Answer,
+    /// A daemon gives it over and over: it is not in the audit log.
+    pub is_routine: bool,
 }
 
 impl Command {
@@ -22,6 +24,11 @@ impl Command {
         help: &'static str,
         handler: fn(&Context<'_>) -> Answer,
     ) -> Command {
-        Command { signature, help, permissions, handler }
+        Command { signature, help, permissions, handler, is_routine: false }
+    }
+
+    /// A command that a daemon gives over and over.
+    pub const fn routine(self) -> Command {
+        Command { is_routine: true, ..self }
     }
 }

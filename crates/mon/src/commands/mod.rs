@@ -42,6 +42,10 @@ mod ec_profiles;
 mod field_tests;
 mod force;
 mod health;
+mod image_rights;
+mod image_tasks;
+#[cfg(test)]
+mod image_tasks_tests;
 mod iostat;
 mod log;
 #[cfg(test)]
@@ -70,6 +74,7 @@ mod pool_print;
 mod pool_settings;
 mod pools;
 mod progress;
+mod purge_schedules;
 mod rbd;
 mod report;
 mod rights;
@@ -164,6 +169,13 @@ pub fn for_log(command: &str) -> String {
         Ok(value) => value.to_string(),
         Err(_) => Value::from(command).to_string(),
     }
+}
+
+/// Returns true for commands that a daemon gives over and over, and that are not in the audit log.
+pub fn is_routine(command: &str) -> bool {
+    let fields: Option<Value> = serde_json::from_str(command).ok();
+    let prefix = fields.as_ref().and_then(|fields| fields["prefix"].as_str());
+    prefix.and_then(table::find).is_some_and(|known| known.command.is_routine)
 }
 
 fn is_about_keys(command: &serde_json::Map<String, Value>) -> bool {

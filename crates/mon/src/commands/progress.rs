@@ -1,7 +1,8 @@
-//! Bars of events that move objects.
+//! Bars of events that move objects, and of tasks about images.
 
 use super::Answer;
 use super::context::Context;
+use super::image_tasks::{self, TaskEvent};
 use super::units;
 use crate::volatile::ProgressEvent;
 use serde_json::{Map, Value, json};
@@ -26,12 +27,19 @@ fn title(c: &Context<'_>, event: &ProgressEvent) -> String {
 
 /// Returns two lines for each event, or nothing.
 fn lines(c: &Context<'_>) -> String {
-    let one = |event: &ProgressEvent| {
-        let done = ((event.share() * BAR_WIDTH as f64) as usize).min(BAR_WIDTH);
+    let one = |title: String, share: f64, remaining: String| {
+        let done = ((share * BAR_WIDTH as f64) as usize).min(BAR_WIDTH);
         let (done, left) = ("=".repeat(done), ".".repeat(BAR_WIDTH - done));
-        format!("    {}\n      [{done}{left}]{}\n", title(c, event), remaining_text(c, event))
+        format!("    {title}\n      [{done}{left}]{remaining}\n")
     };
-    c.volatile.progress.events.iter().map(one).collect()
+    let moves = &c.volatile.progress.events;
+    let moves = moves.iter().map(|event| one(title(c, event), event.share(), remaining_text(c, event)));
+    let tasks = image_tasks::events(c).into_iter().map(|task| one(task_title(c, &task), task.share, String::new()));
+    moves.chain(tasks).collect()
+}
+
+fn task_title(c: &Context<'_>, task: &TaskEvent) -> String {
+    format!("{} ({})", task.message, units::age(c.since(task.began)))
 }
 
 /// Option that leaves all that out of `ceph -s`.
@@ -70,8 +78,15 @@ pub(super) fn status_value(c: &Context<'_>) -> Value {
         let message = format!("{}{}", title(c, event), remaining_text(c, event));
         (event.id.to_string(), json!({"message": message, "progress": event.share(), "add_to_ceph_s": true}))
     };
-    let shown = c.volatile.progress.events.iter().filter(|_| is_enabled(c));
-    Value::Object(shown.map(one).collect::<Map<_, _>>())
+    let task = |task: TaskEvent| {
+        let shown = json!({"message": task_title(c, &task), "progress": task.share, "add_to_ceph_s": true});
+        (task.id, shown)
+    };
+    if !is_enabled(c) {
+        return json!({});
+    }
+    let moves = c.volatile.progress.events.iter().map(one);
+    Value::Object(moves.chain(image_tasks::events(c).into_iter().map(task)).collect::<Map<_, _>>())
 }
 
 pub(super) fn print(c: &Context<'_>) -> Answer {
@@ -92,7 +107,19 @@ pub(super) fn json(c: &Context<'_>) -> Answer {
             "time_remaining": remaining(c, event).map(|left| left.as_secs()),
         })
     };
-    let events: Vec<Value> = c.volatile.progress.events.iter().map(one).collect();
+    let task = |task: TaskEvent| {
+        json!({
+            "duration": format!("({})", units::age(c.since(task.began))),
+            "id": task.id,
+            "message": task.message,
+            "progress": task.share,
+            "refs": task.refs,
+            "started_at": seconds(task.began),
+            "time_remaining": null,
+        })
+    };
+    let tasks = image_tasks::events(c).into_iter().map(task);
+    let events: Vec<Value> = c.volatile.progress.events.iter().map(one).chain(tasks).collect();
     let ended = |(event, at): &(ProgressEvent, types::Utime)| {
         // The first key is Ceph's, with its colon.
         json!({
@@ -104,6 +131,23 @@ pub(super) fn json(c: &Context<'_>) -> Answer {
             "started_at": seconds(event.began),
         })
     };
-    let completed: Vec<Value> = c.volatile.progress.completed.iter().map(ended).collect();
+    let ended_task = |task: TaskEvent| {
+        let (at, failure) = task.ended.unwrap_or_default();
+        let mut fields = json!({
+            "add_to_ceph_s:": true,
+            "finished_at": seconds(at),
+            "id": task.id,
+            "message": task.message,
+            "refs": task.refs,
+            "started_at": seconds(task.began),
+        });
+        if !failure.is_empty() {
+            fields["failed"] = json!(true);
+            fields["failure_message"] = json!(failure);
+        }
+        fields
+    };
+    let tasks = image_tasks::ended_events(c).into_iter().map(ended_task);
+    let completed: Vec<Value> = c.volatile.progress.completed.iter().map(ended).chain(tasks).collect();
     c.value(json!({"completed": completed, "events": events}))
 }

@@ -4,10 +4,10 @@ use super::command::Command;
 use super::signature::Signature;
 use super::{
     absent, auth, autoscale, balancer, balancer_plans, blocklist, cluster, config, config_facts, config_history,
-    config_key, crash, crush_change, crush_query, ec_profiles, force, health, iostat, log, mgr, mgr_modules, mon,
-    mon_change, ok_to_stop, osd_change, osd_df, osd_dump, osd_flags, osd_new, osd_query, osd_status, osd_tree, pg,
-    pg_dump, placement_temp, pool_applications, pool_settings, pools, rbd, report, scrub, services, spread, upmap,
-    weight_sets,
+    config_key, crash, crush_change, crush_query, ec_profiles, force, health, image_tasks, iostat, log, mgr,
+    mgr_modules, mon, mon_change, ok_to_stop, osd_change, osd_df, osd_dump, osd_flags, osd_new, osd_query, osd_status,
+    osd_tree, pg, pg_dump, placement_temp, pool_applications, pool_settings, pools, purge_schedules, rbd, report,
+    scrub, services, spread, upmap, weight_sets,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -31,6 +31,7 @@ const TOPICS: &[&[Command]] = &[
     ec_profiles::COMMANDS,
     force::COMMANDS,
     health::COMMANDS,
+    image_tasks::COMMANDS,
     iostat::COMMANDS,
     log::COMMANDS,
     mgr::COMMANDS,
@@ -52,6 +53,7 @@ const TOPICS: &[&[Command]] = &[
     pool_applications::COMMANDS,
     pool_settings::COMMANDS,
     pools::COMMANDS,
+    purge_schedules::COMMANDS,
     rbd::COMMANDS,
     report::COMMANDS,
     scrub::COMMANDS,

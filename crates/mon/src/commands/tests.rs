@@ -637,12 +637,7 @@ fn what_was_never_scrubbed_counts_from_when_its_pool_was_made() {
 #[test]
 fn what_rbd_asks_a_manager_for_is_not_there_or_refused_with_the_reason() {
     let mut cluster = TestCluster::empty();
-    let add = json!({"prefix": "rbd trash purge schedule add", "level_spec": "p/", "interval": "1h"});
-    let schedules = "nothing here purges trash by a schedule; run `rbd trash purge` from a timer";
-    check_error(&mut cluster, add, -95, schedules);
     for (prefix, nothing) in [
-        ("rbd trash purge schedule list", json!({})),
-        ("rbd trash purge schedule status", json!({"scheduled": []})),
         ("rbd mirror snapshot schedule list", json!({})),
         ("rbd mirror snapshot schedule status", json!({"scheduled_images": []})),
     ] {
@@ -650,11 +645,6 @@ fn what_rbd_asks_a_manager_for_is_not_there_or_refused_with_the_reason() {
         assert_eq!(serde_json::from_str::<Value>(&told).unwrap(), nothing, "{prefix}");
         let elsewhere = json!({"prefix": prefix, "level_spec": "nowhere/n1/"});
         check_error(&mut cluster, elsewhere, -2, "there is no pool 'nowhere'");
-    }
-    check_status(&mut cluster, json!({"prefix": "rbd trash purge schedule remove", "level_spec": ""}), "");
-    assert_eq!(cluster.ok(json!({"prefix": "rbd task list", "format": "json"})).trim(), "[]");
-    for prefix in ["rbd task list", "rbd task cancel"] {
-        check_error(&mut cluster, json!({"prefix": prefix, "task_id": "nothing"}), -2, "No such task nothing");
     }
     // `rbd` has a quote too many there.
     let command = "\n{\n \"prefix\": \"rbd perf image stats\",\n \"pool_spec\": \"p\",\n \

@@ -520,7 +520,9 @@ impl Monitor {
                         self.refuse(request, Errno::EDQUOT, &why.to_string(), out);
                         return Vec::new();
                     }
-                    updates.push(Update::Log(vec![self.audit_line(now, &request)]));
+                    if !request.cmd.iter().any(|command| commands::is_routine(command)) {
+                        updates.push(Update::Log(vec![self.audit_line(now, &request)]));
+                    }
                     answers.push(PendingAnswer::Command(request, reply));
                     updates
                 }

@@ -5,6 +5,8 @@
 //! requests is bounded here.
 
 use super::MonState;
+use super::image_tasks::TaskChange;
+use super::purge_schedules::ScheduleChange;
 use crate::bounds::{CONFIG_BYTES_MAX, OSDMAP_BYTES_MAX, STATE_BYTES_MAX};
 use crate::update::Update;
 use bytes::Bytes;
@@ -53,7 +55,7 @@ impl MonState {
         let lines = self.log.entries.iter().map(|line| line.message.len() + line.channel.len() + RECORD_BYTES);
         let parts = keys.chain(auth).chain(osds).chain(mons).chain(mutes).chain(lines);
         let config = self.config.bytes() + self.config.history_bytes();
-        parts.sum::<usize>() + config + self.osdmaps.bytes() + self.pgs.len() * RECORD_BYTES
+        parts.sum::<usize>() + config + self.image_tasks.bytes() + self.osdmaps.bytes() + self.pgs.len() * RECORD_BYTES
     }
 
     /// Refuses requested updates that would make the state too large. Updates that make it smaller are always let
@@ -102,6 +104,15 @@ impl MonState {
             }
             Update::HealthMute { code, mute: Some(mute) } if !self.health_mutes.contains_key(code) => {
                 text(code) + mute.summary.len()
+            }
+            Update::ImageTask(TaskChange::Set(task)) if !self.image_tasks.tasks.contains_key(&task.sequence) => {
+                task.bytes()
+            }
+            Update::ImageTask(TaskChange::Schedule(ScheduleChange::Set(level, schedule))) => {
+                level.id().len() + ENTRY_BYTES * schedule.items.len()
+            }
+            Update::ImageTask(TaskChange::Schedule(ScheduleChange::Namespaces(_, names))) => {
+                names.iter().map(|name| text(name)).sum()
             }
             // The map's past is bounded by itself: the lasting growth is that of the newest map.
             Update::OsdMap(incremental) if self.is_over_half() => {

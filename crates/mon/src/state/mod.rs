@@ -5,8 +5,10 @@ mod cluster_log;
 mod config_db;
 mod entities;
 mod hidden;
+pub mod image_tasks;
 mod manager;
 mod osdmaps;
+pub mod purge_schedules;
 mod queries;
 mod records;
 mod snapshot;
@@ -28,6 +30,7 @@ use crate::pg_numbers::merge_pairs;
 use crate::update::{Batch, Update};
 use auth::cephx::monitor::ServiceSecrets;
 use bytes::Bytes;
+use image_tasks::ImageTasks;
 use osdmap::MonMap;
 use std::collections::{BTreeMap, BTreeSet};
 use types::{Fsid, OsdId, PgId, PoolId, Utime};
@@ -68,6 +71,8 @@ pub struct MonState {
     /// Servers that were members and never will be again.
     pub former_servers: BTreeSet<u64>,
     pub manager: ManagerRecord,
+    /// Tasks about block images.
+    pub image_tasks: ImageTasks,
     /// True if a monitor that may not have heard of everything was made the only one, and the operator has not
     /// confirmed yet that its records are complete.
     pub in_doubt: bool,
@@ -99,6 +104,7 @@ impl Default for MonState {
             founder: 0,
             former_servers: BTreeSet::new(),
             manager: ManagerRecord::default(),
+            image_tasks: ImageTasks::default(),
             in_doubt: false,
             overrides: BTreeMap::new(),
         }
@@ -167,6 +173,7 @@ impl MonState {
                 self.former_servers.extend(self.mon_servers.remove(name).map(|gone| gone.server));
                 self.mon_metadata.remove(name);
             }
+            Update::ImageTask(change) => self.image_tasks.apply(change),
             Update::Confirmed => {
                 self.in_doubt = false;
                 self.pgs.values_mut().for_each(|record| record.doubt = doubt::NONE);
@@ -200,6 +207,7 @@ impl MonState {
         if !incremental.old_pools.is_empty() {
             self.pools_created.retain(|pool, _| map.pools.contains_key(pool));
             self.pgs.retain(|pg, _| map.pools.contains_key(&pg.pool));
+            self.image_tasks.schedules.forget_pools(|pool| map.pools.contains_key(&pool));
         }
     }
 

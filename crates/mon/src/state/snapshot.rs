@@ -13,6 +13,8 @@ mod form {
     pub const IN_DOUBT: u8 = 3;
     /// Adds the secrets of services.
     pub const SECRETS: u8 = 4;
+    /// Adds the tasks about images.
+    pub const IMAGE_TASKS: u8 = 5;
 }
 
 impl Encode for MonState {
@@ -40,9 +42,10 @@ impl Encode for MonState {
             manager,
             in_doubt,
             service_secrets,
+            image_tasks,
             overrides: _,
         } = self;
-        w.versioned(form::SECRETS, form::PLAIN, |w| {
+        w.versioned(form::IMAGE_TASKS, form::PLAIN, |w| {
             w.u64(*applied);
             w.put(stamp);
             w.put(fsid);
@@ -64,13 +67,14 @@ impl Encode for MonState {
             w.put(manager);
             w.bool(*in_doubt);
             tickets::put(w, service_secrets);
+            w.put(image_tasks);
         });
     }
 }
 
 impl Decode for MonState {
     fn decode(r: &mut Reader<'_>) -> Result<MonState, DecodeError> {
-        let (head, mut r) = r.versioned("monitor state", form::SECRETS)?;
+        let (head, mut r) = r.versioned("monitor state", form::IMAGE_TASKS)?;
         let has_servers = head.version >= form::SERVERS;
         Ok(MonState {
             applied: r.u64()?,
@@ -94,6 +98,7 @@ impl Decode for MonState {
             manager: if has_servers { r.get()? } else { Default::default() },
             in_doubt: if head.version >= form::IN_DOUBT { r.bool()? } else { false },
             service_secrets: if head.version >= form::SECRETS { tickets::get(&mut r)? } else { Default::default() },
+            image_tasks: if head.version >= form::IMAGE_TASKS { r.get()? } else { Default::default() },
             overrides: Default::default(),
         })
     }
@@ -115,7 +120,8 @@ mod tests {
             + size_of::<u64>()
             + size_of::<bool>()
             // The count of services.
-            + size_of::<u32>();
+            + size_of::<u32>()
+            + MonState::default().image_tasks.to_vec(Target::PACIFIC).len();
         bytes.truncate(bytes.len() - added);
         let length = (bytes.len() - 6) as u32;
         bytes[0] = 1;
