@@ -11,6 +11,7 @@ pub const SEED: u32 = 0xffff_ffff;
 
 /// Up to so many bytes the processor's instruction for eight bytes at a time is faster than the library, which prepares
 /// for many: headers, and most messages but for their data.
+#[cfg(any(test, target_arch = "x86_64"))]
 const SHORT_BYTES: usize = 512;
 
 /// The register after `bytes`, starting from `seed`.

@@ -53,7 +53,7 @@ impl Shard {
         match message {
             M::OsdOp(op) => self.osd_asks(from, tid, op, began),
             M::OsdOpReply(reply) => self.osd_answers(tid, &reply),
-            M::RepOp(message) => self.hand_to(message, |pg, cx, message| pg.rep_op(cx, from, message, None, began)),
+            M::RepOp(_) => unreachable!("updates are taken before, with their entries as they came"),
             M::RepOpReply(reply) => self.members_durable(from, reply),
             M::PgQuery(query) => self.query(from, query),
             M::PgNotify(notify) => self.members_told(from, notify),

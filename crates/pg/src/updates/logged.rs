@@ -21,8 +21,8 @@ pub(crate) struct LoggedTransaction {
 
 impl Core {
     /// Returns the transaction of one update: its steps, its log entries, the information, and the removal of log
-    /// entries that have become too old. `own`: the update's own entry, behind the
-    /// other ones, and as it is encoded. Changes nothing yet: [`Core::append_logged`] does once the store has accepted.
+    /// entries that have become too old. `own`: the update's own entry, behind the other ones, and as it is encoded.
+    /// Changes nothing yet: [`Core::append_logged`] does once the store has accepted.
     pub(crate) fn logged_transaction(
         &self,
         cx: &Context<'_>,

@@ -3,7 +3,8 @@
 use super::{Encode, Target};
 use std::cell::Cell;
 
-/// Maximum memory that a thread keeps to write into, in bytes.
+/// Length of the longest value that is copied out of the memory that a thread keeps to write into, in bytes. It keeps
+/// twice as much at most.
 const SCRATCH_BYTES_MAX: usize = 16 << 10;
 
 thread_local! {
@@ -17,16 +18,20 @@ pub(crate) fn encoded(target: Target, write: impl FnOnce(&mut Writer)) -> Vec<u8
     let mut w = Writer { buf: SCRATCH.take(), begun: 0, len: 0, target };
     write(&mut w);
     // A long one is not copied once more.
-    if w.buf.capacity() > SCRATCH_BYTES_MAX {
+    if w.len > SCRATCH_BYTES_MAX {
         return w.into_vec();
     }
     let short = w.as_slice().to_vec();
-    SCRATCH.set(w.buf);
+    if w.buf.capacity() <= 2 * SCRATCH_BYTES_MAX {
+        SCRATCH.set(w.buf);
+    }
     short
 }
 
-/// Room that a writer that has grown has at least, in bytes.
+/// Least and largest room that a writer has which has grown, in bytes. Room is zeroed, and given up where longer bytes
+/// are appended.
 const ROOM_BYTES_MIN: usize = 128;
+const ROOM_BYTES_MAX: usize = APPENDED_BYTES;
 /// Longer bytes are appended without being given room before.
 const APPENDED_BYTES: usize = 1 << 10;
 
@@ -82,11 +87,11 @@ impl Writer {
         &mut self.buf[from..to]
     }
 
-    /// Makes room for `to` bytes in all, and for as many more as were written. What was there before does not count:
-    /// many short values may be appended to a long buffer.
+    /// Makes room for `to` bytes in all, and for as many more as were written, up to a bound. What was there before
+    /// does not count: many short values may be appended to a long buffer.
     #[cold]
     fn grow(&mut self, to: usize) {
-        self.buf.resize(to + ROOM_BYTES_MIN.max(self.len - self.begun), 0);
+        self.buf.resize(to + (self.len - self.begun).clamp(ROOM_BYTES_MIN, ROOM_BYTES_MAX), 0);
     }
 
     #[inline]
@@ -201,6 +206,18 @@ mod tests {
                 assert_eq!((w.len(), w.as_slice()), (begun.len(), &begun[..]));
             }
             assert_eq!(w.into_vec(), begun);
+        }
+    }
+
+    /// Room costs, as it is zeroed: if it grew with what is written, many long values would take a time that grows with
+    /// the square of their number.
+    #[test]
+    fn room_behind_long_values_is_bounded() {
+        let mut w = Writer::new(Target::default());
+        for number in 0..2000_u32 {
+            w.u32(number);
+            assert!(w.buf.len() - w.len <= ROOM_BYTES_MAX, "{} behind {}", w.buf.len() - w.len, w.len);
+            w.blob(&[7; 2 * APPENDED_BYTES]);
         }
     }
 
