@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(get("osd.1", "auth cluster required"), "none");
         let state = crate::state_file::ClusterState { cephx: true, ..state };
         assert!(ceph_conf(&layout, &state).contains("auth client required = cephx\n"));
-        assert!(!ceph_conf(&layout, &state).contains("secure"));
+        assert!(!ceph_conf(&layout, &state).contains("= secure"));
         let state = crate::state_file::ClusterState { secure: true, ..state };
         assert!(ceph_conf(&layout, &state).contains("ms cluster mode = secure\n"));
     }
