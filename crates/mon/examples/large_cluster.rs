@@ -13,7 +13,7 @@ use wire::basic::AuthName;
 use wire::codec::features;
 use wire::messages as msg;
 use wire::msgr::{Peer, Rights, SessionId};
-use wire::nacre::mon::{OsdBeacon, OsdBoot, OsdStats};
+use wire::nacre::mon::{OsdBeacon, OsdBoot, OsdStats, osd_features};
 use wire::{EntityAddrVec, Message, Target};
 
 const FSID: Fsid = Fsid([7; 16]);
@@ -144,6 +144,7 @@ fn boot(osd: i32) -> OsdBoot {
         location: BTreeMap::from([("host".to_owned(), host.clone())]),
         device_class: "ssd".to_owned(),
         metadata: BTreeMap::from([("hostname".to_owned(), host)]),
+        features: osd_features::ALL,
     }
 }
 

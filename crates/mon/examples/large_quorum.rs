@@ -22,7 +22,7 @@ use wire::basic::AuthName;
 use wire::codec::features;
 use wire::messages as msg;
 use wire::msgr::{Peer, Rights, SessionId};
-use wire::nacre::mon::{OsdBeacon, OsdBoot, OsdFailure, OsdStats};
+use wire::nacre::mon::{OsdBeacon, OsdBoot, OsdFailure, OsdStats, osd_features};
 use wire::{EntityAddrVec, Envelope, Message, Target};
 
 const FSID: Fsid = Fsid([7; 16]);
@@ -357,6 +357,7 @@ impl Bench {
             ]),
             device_class: "ssd".to_owned(),
             metadata: BTreeMap::from([("hostname".to_owned(), host)]),
+            features: osd_features::ALL,
         }
     }
 

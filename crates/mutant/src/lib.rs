@@ -149,6 +149,12 @@ mutants! {
     ShardOfAnyVersion "shard-of-any-version" Coding "a shard is read in any version that is here",
     LongestShardLogLeads "longest-shard-log-leads" Coding "the longest of the shards' logs becomes the group's, though \
         too few shards may have its updates",
+    SkipsUntold "skips-untold" Coding "updates skip shards though some OSD has not told that it understands that",
+    SkippedIsStale "skipped-is-stale" Coding "the group's log ends before an update that a shard lacks which it skips",
+    AnsweredForgotten "answered-forgotten" Coding "a primary does not remember what clients were answered for before \
+        those that an update skips have it",
+    SkippedHidesMissing "skipped-hides-missing" Coding "an update that skips some shards counts as had by all that lack \
+        it",
     UndoDroppedEarly "undo-dropped-early" Coding "undo data of an update is dropped before all shards have the update",
     UndoOfOthersKept "undo-of-others-kept" Coding "an entry of another shard's log is undone here by that shard's undo \
         data",

@@ -158,6 +158,7 @@ fn config(settings: &Settings<'_>, id: OsdId) -> Result<OsdConfig> {
         scrub_period: scrub_period.unwrap_or(osd::LIGHT_SCRUB_PERIOD),
         unix_zero: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
         kept_ops_per_second: kept_ops.unwrap_or(osd::KEPT_OPS_PER_SECOND),
+        features: wire::nacre::mon::osd_features::ALL,
         login: None,
         admin_socket: admin_socket(&options),
         settings: options,

@@ -45,6 +45,8 @@ pub struct OsdConfig {
     pub unix_zero: Duration,
     /// About how many operations per second the OSD keeps together with the times of their parts. 0: none.
     pub kept_ops_per_second: u32,
+    /// Bits of [`wire::nacre::mon::osd_features`] that it tells. Fewer than all: it passes for earlier software.
+    pub features: u64,
     /// Proofs that it asks for, and its own; `None`: nobody proves anything.
     pub login: Option<Credentials>,
     /// Options, with those that `ceph.conf` has. [`crate::new_settings`] makes them.
@@ -76,6 +78,7 @@ impl OsdConfig {
             scrub_period: pg::LIGHT_SCRUB_PERIOD,
             unix_zero: Duration::ZERO,
             kept_ops_per_second: pg::hops::DEFAULT_PER_SECOND,
+            features: wire::nacre::mon::osd_features::ALL,
             login: None,
             settings: crate::new_settings(id),
             admin_socket: None,

@@ -416,6 +416,7 @@ impl Running {
             location: config.location.clone(),
             device_class: config.device_class.clone(),
             metadata: BTreeMap::new(),
+            features: config.features,
         };
         let boot = OsdBoot { metadata: metadata(config, (self.others.shards(), usage.total_bytes), &boot), ..boot };
         if self.refused.is_none() {

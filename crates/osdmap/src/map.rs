@@ -212,6 +212,16 @@ impl OsdMap {
         (self.osds().count(), up, inside)
     }
 
+    /// Returns true if all OSDs have these bits ([`OsdXInfo::features`]): those that have ever been up and are not
+    /// destroyed, at least one. An OSD that is to be made anew under the number of a destroyed one has no bits at all.
+    /// Monitors then refuse an OSD without them, so it stays true in all later maps while there is an OSD.
+    pub fn all_osds_have(&self, features: u64) -> bool {
+        let is_told = |osd: &&Osd| osd.xinfo.features != 0 && !osd.state.contains(OsdState::DESTROYED);
+        let mut told = self.osds().map(|(_, osd)| osd).filter(is_told);
+        let has = |osd: &Osd| osd.xinfo.features & features == features;
+        told.next().is_some_and(has) && told.all(has)
+    }
+
     /// Returns the OSD whose store has this identity.
     pub fn osd_by_uuid(&self, uuid: &Fsid) -> Option<OsdId> {
         self.osds().find(|(_, osd)| osd.uuid == *uuid).map(|(id, _)| id)

@@ -188,11 +188,71 @@ pub(crate) struct Agenda {
     pub effects: BTreeSet<(PgId, Effect)>,
 }
 
+/// Messages to another OSD that wait for others to go with.
+#[derive(Default)]
+pub(crate) struct Postponed {
+    /// When the first of them was postponed.
+    since: Duration,
+    messages: Vec<Envelope>,
+}
+
+/// Time that a postponed message waits at the most.
+const POSTPONED_FOR: Duration = Duration::from_millis(20);
+/// Messages to one OSD that are postponed at the most.
+const POSTPONED_MAX: usize = 64;
+
+impl Outbox {
+    /// Sends a message to another OSD, after those to it that were postponed.
+    pub fn send(&mut self, osd: OsdId, envelope: Envelope) {
+        self.send_postponed(osd);
+        self.outputs.push(Output::ToOsd { osd, envelope });
+        self.sent_to.push(osd);
+    }
+
+    /// Sends a message to another OSD together with the next that goes there, or after a while.
+    pub fn send_later(&mut self, osd: OsdId, envelope: Envelope, now: Duration) {
+        let postponed = self.postponed.entry(osd).or_insert(Postponed { since: now, messages: Vec::new() });
+        postponed.messages.push(envelope);
+        if postponed.messages.len() >= POSTPONED_MAX {
+            self.send_postponed(osd);
+        }
+    }
+
+    fn send_postponed(&mut self, osd: OsdId) {
+        if let Some(postponed) = self.postponed.remove(&osd) {
+            self.outputs.extend(postponed.messages.into_iter().map(|envelope| Output::ToOsd { osd, envelope }));
+        }
+    }
+
+    /// Forgets what was postponed to an OSD, as what was on its way there is lost.
+    pub fn forget_postponed(&mut self, osd: OsdId) {
+        self.postponed.remove(&osd);
+    }
+
+    /// Ends a turn: sends what has waited for long, and what can go with something else.
+    pub fn settle_postponed(&mut self, now: Duration) {
+        let is_due = |(osd, postponed): (&OsdId, &Postponed)| {
+            (self.sent_to.contains(osd) || postponed.since + POSTPONED_FOR <= now).then_some(*osd)
+        };
+        let due: Vec<OsdId> = self.postponed.iter().filter_map(is_due).collect();
+        due.into_iter().for_each(|osd| self.send_postponed(osd));
+        self.sent_to.clear();
+    }
+
+    /// Returns the time at which something postponed is to be sent.
+    pub fn postponed_until(&self) -> Option<Duration> {
+        self.postponed.values().map(|postponed| postponed.since + POSTPONED_FOR).min()
+    }
+}
+
 /// Messages and orders that leave the shard.
 #[derive(Default)]
 pub(crate) struct Outbox {
     /// Orders to the driver, in order.
     pub outputs: Vec<Output>,
+    postponed: BTreeMap<OsdId, Postponed>,
+    /// OSDs to which something was sent in this turn.
+    sent_to: Vec<OsdId>,
     /// Requests to the monitors, gathered over a turn.
     pub to_monitor: MonitorRequests,
     /// Questions to other members, gathered over a turn.
@@ -205,7 +265,8 @@ pub(crate) struct Outbox {
 
 /// Everything that a shard lends a group while the group handles an event.
 ///
-/// * Facts, the same for the whole event: `whoami`, `now`, `unix_zero`, `map`, `limits`, `dups_limit`, `clients`.
+/// * Facts, the same for the whole event: `whoami`, `now`, `unix_zero`, `map`, `may_skip_shards`, `limits`,
+///   `dups_limit`, `clients`.
 /// * `store`: lookups are answered or pending ([`Context::wait`]); changes go in with [`Context::submit`].
 /// * `shared`: state that all groups share.
 /// * `agenda`: work for later.
@@ -217,6 +278,8 @@ pub(crate) struct Context<'a> {
     pub unix_zero: Duration,
     /// The map in force.
     pub map: &'a OsdMap,
+    /// By the map in force, all OSDs understand updates that skip shards.
+    pub may_skip_shards: bool,
     pub limits: &'a Limits,
     pub dups_limit: DupsLimit,
     /// Clients that are connected.
@@ -249,7 +312,12 @@ fn in_messages<T>(items: Vec<T>, bytes_max: usize, bytes_of: impl Fn(&T) -> usiz
 impl Context<'_> {
     pub fn send_osd(&mut self, osd: OsdId, message: impl PeerBound) {
         debug_assert_ne!(osd, self.whoami, "messages to oneself are handled in place");
-        self.outbox.outputs.push(Output::ToOsd { osd, envelope: message.seal(0, Target::default()) });
+        self.outbox.send(osd, message.seal(0, Target::default()));
+    }
+
+    /// Sends a message for which nobody waits; order is kept.
+    pub fn send_osd_later(&mut self, osd: OsdId, message: impl PeerBound) {
+        self.outbox.send_later(osd, message.seal(0, Target::default()), self.now);
     }
 
     /// Tells whether clients' latency lets `group` send something to heal others now; where not, it goes on by itself

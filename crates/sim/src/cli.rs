@@ -35,12 +35,16 @@ pub struct SimOptions {
     /// Copies of each object. [default: 2 or 3, by the seed]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(2..=5))]
     pub copies: Option<u8>,
-    /// Data and parity shards, as in 2+1, of an erasure-coded pool. [default: none, 2+1 or 2+2, by the seed]
+    /// Data and parity shards, as in 2+1, of an erasure-coded pool; 4+2 only with overwrites. [default: none, 2+1 or
+    /// 2+2, by the seed]
     #[arg(long, value_name = "K+M", value_parser = coding, conflicts_with = "copies")]
     pub coded: Option<(u8, u8)>,
     /// Clients overwrite parts of objects in the erasure-coded pool. [default: by the seed]
     #[arg(long, conflicts_with = "copies")]
     pub overwrites: bool,
+    /// OSDs pass for earlier software until their first restart. [default: by the seed]
+    #[arg(long)]
+    pub upgrades: bool,
     /// Shards of each OSD: 1, 2, 4, 8 or 16. [default: 1, 2 or 4, by the seed]
     #[arg(long, value_name = "N", value_parser = devices::parse_shards)]
     pub shards: Option<usize>,
@@ -88,12 +92,15 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
     if from < until { Ok(from..until) } else { Err(format!("there is no seed from {from} up to {until}")) }
 }
 
+/// Stripes that the workload appends have two data shards, so where they alone can be appended so must the pool.
+const FOUR_DATA_SHARDS: (u8, u8) = (4, 2);
+
 fn coding(text: &str) -> Result<(u8, u8), String> {
-    // Stripes of the workload have two data shards.
     match text {
         "2+1" => Ok((2, 1)),
         "2+2" => Ok((2, 2)),
-        _ => Err("known are 2+1 and 2+2".to_owned()),
+        "4+2" => Ok(FOUR_DATA_SHARDS),
+        _ => Err("known are 2+1, 2+2 and 4+2".to_owned()),
     }
 }
 
@@ -114,6 +121,7 @@ impl SimOptions {
             copies: self.copies,
             coding: self.coded,
             overwrites: self.overwrites,
+            upgrades: self.upgrades,
             shards: self.shards,
             mixes: self.faults.clone(),
         }
@@ -132,6 +140,9 @@ impl SimOptions {
 ///
 /// Errors: a sentence for people.
 pub fn run(options: &SimOptions) -> Result<bool, String> {
+    if options.coded == Some(FOUR_DATA_SHARDS) && !options.overwrites {
+        return Err("a pool of 4+2 takes --overwrites".to_owned());
+    }
     if options.worker {
         return worker::serve(&options.wishes()).map(|()| true);
     }
@@ -297,6 +308,7 @@ mod tests {
             copies: Some(2),
             coding: None,
             overwrites: false,
+            upgrades: true,
             shards: Some(4),
             mixes: vec![Mix::Clocks, Mix::LongAbsences],
         };

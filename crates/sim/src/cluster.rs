@@ -74,6 +74,8 @@ pub struct ClusterConfig {
     pub client_bytes: Option<usize>,
     /// All prove by keys who they are, with tickets that monitors take for so many seconds; `None`: nobody does.
     pub keys: Option<u32>,
+    /// OSDs that are there at the beginning pass for earlier software until their first restart.
+    pub upgrades: bool,
 }
 
 impl Default for ClusterConfig {
@@ -100,6 +102,7 @@ impl Default for ClusterConfig {
             client_bytes: None,
             op_bytes: Limits::default().op_bytes,
             keys: None,
+            upgrades: false,
         }
     }
 }
@@ -130,6 +133,8 @@ struct OsdNode {
     is_stopping: bool,
     /// One of the OSD's disks has been made to fail, so the OSD has a reason to stop by itself.
     may_fail: bool,
+    /// The OSD passes for earlier software when it is started next.
+    is_earlier: bool,
     /// The newest map epoch at which the present process was seen.
     epoch: Epoch,
 }
@@ -225,7 +230,8 @@ impl Cluster {
             history: Vec::new(),
         };
         for _ in 0..config.osds {
-            cluster.add_osd();
+            let osd = cluster.add_osd();
+            cluster.osds[osd].is_earlier = config.upgrades;
         }
         cluster
     }
@@ -240,6 +246,7 @@ impl Cluster {
             stop: stop(),
             is_stopping: false,
             may_fail: false,
+            is_earlier: false,
             epoch: Epoch(0),
         });
         self.world.take_time(self.osds[osd].node);
@@ -339,9 +346,12 @@ impl Cluster {
         if self.world.is_running(node) || !self.is_present(osd) {
             return;
         }
-        let config = self.osd_config(osd);
+        let mut config = self.osd_config(osd);
         let stop = stop();
         let known = &mut self.osds[osd];
+        if std::mem::take(&mut known.is_earlier) {
+            config.features = 0;
+        }
         // If the fault of the disk has ended the process already, it is used up.
         known.may_fail &= known.stop.failure().is_none();
         (known.stop, known.is_stopping, known.epoch) = (stop.clone(), false, Epoch(0));

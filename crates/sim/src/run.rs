@@ -291,6 +291,7 @@ impl Run {
             client_bytes: setup.client_bytes,
             op_bytes: if setup.large { OP_BYTES_MAX } else { Limits::default().op_bytes },
             keys: setup.keys.then_some(setup.monitor_ticket_s),
+            upgrades: setup.upgrades,
             little_memory: seed / Mix::COUNT % 2 == 1,
         };
         let cluster = Cluster::new(seed, config);

@@ -23,6 +23,10 @@ const ROTATION_SWARM_FROM: u64 = 22_000_000_000;
 pub const LARGE_SEEDS: u64 = 1 << 39;
 /// From this seed of the swarm on, so it is in one run in [`NEWER_ONE_IN`].
 const LARGE_SWARM_FROM: u64 = 20_000_000_000;
+/// From this seed of the swarm on, OSDs pass for earlier software until their first restart in one run in
+/// [`UPGRADES_ONE_IN`] of those that overwrite parts of erasure-coded objects.
+const UPGRADE_SWARM_FROM: u64 = 78_000_000_000;
+const UPGRADES_ONE_IN: u64 = 2;
 /// Bit of a small run's seed: the pool is erasure-coded.
 pub const CODED_SEEDS: u64 = 1 << 40;
 /// Bit of a small run's seed: the pool gets more placement groups meanwhile. With [`CODED_SEEDS`], too, it is
@@ -188,6 +192,8 @@ pub struct Setup {
     pub key_troubles: bool,
     /// Clients ask for operations as large as they may be, and larger.
     pub large: bool,
+    /// OSDs pass for earlier software until their first restart.
+    pub upgrades: bool,
 }
 
 /// The parts of a [`Setup`] that a user chooses; the seed gives the others.
@@ -201,6 +207,7 @@ pub struct Wishes {
     pub copies: Option<u8>,
     pub coding: Option<(u8, u8)>,
     pub overwrites: bool,
+    pub upgrades: bool,
     pub shards: Option<usize>,
     pub mixes: Vec<Mix>,
 }
@@ -282,6 +289,7 @@ impl Setup {
             rotates: keys && seed & ROTATION_SEEDS != 0,
             key_troubles: keys && seed & KEY_TROUBLE_SEEDS != 0,
             large: seed & LARGE_SEEDS != 0,
+            upgrades: false,
         }
     }
 
@@ -336,6 +344,7 @@ impl Setup {
             rotates: false,
             key_troubles: false,
             large: false,
+            upgrades: false,
         };
         setup.osds = (osds as usize).max(setup.members() + spare);
         setup.snapshots = coding.is_none() && rng.one_in(SNAPS_ONE_IN);
@@ -387,7 +396,8 @@ impl Setup {
     }
 
     /// Decides by the seed of a swarm whether erasure-coded objects are overwritten, whether all prove who they are,
-    /// whether monitors get other keys, and whether operations are large.
+    /// whether monitors get other keys, whether operations are large, and whether OSDs pass for earlier software at
+    /// first.
     fn draw_newest(&mut self, rng: &mut Rng) {
         if self.seed >= OVERWRITE_SWARM_FROM && self.coding.is_some() {
             self.overwrites = rng.one_in(OVERWRITES_ONE_IN);
@@ -404,6 +414,7 @@ impl Setup {
         // OSDs whose keys are replaced go away for a moment, which only the one with the bad disk may.
         self.key_troubles =
             self.keys && self.seed >= KEY_TROUBLE_SWARM_FROM && self.seed / 3 % 2 == 1 && !self.has(Mix::Rot);
+        self.upgrades = self.overwrites && self.seed >= UPGRADE_SWARM_FROM && rng.one_in(UPGRADES_ONE_IN);
     }
 
     pub fn of(seed: u64, wishes: &Wishes) -> Setup {
@@ -418,6 +429,7 @@ impl Setup {
         }
         setup.coding = wishes.coding.or(setup.coding);
         setup.overwrites = setup.coding.is_some() && (setup.overwrites || wishes.overwrites);
+        setup.upgrades |= wishes.upgrades;
         let may_both = setup.overwrites || wishes.small && seed & CODED_SNAP_SEEDS != 0;
         setup.snapshots &= setup.coding.is_none() || may_both;
         setup.merges &= setup.coding.is_none() || wishes.coding.is_none();
@@ -452,6 +464,9 @@ impl Setup {
         }
         if wishes.overwrites {
             text += " --overwrites";
+        }
+        if wishes.upgrades {
+            text += " --upgrades";
         }
         if let Some(shards) = wishes.shards {
             text += &format!(" --shards {shards}");

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use types::{EntityName, Epoch, Fsid, OsdId};
 use wire::messages as msg;
 use wire::msgr::{Config, ConnId, Messenger, Output, Policy, SessionId};
-use wire::nacre::mon::{OsdBeacon, OsdBoot, OsdFailure, OsdStats};
+use wire::nacre::mon::{OsdBeacon, OsdBoot, OsdFailure, OsdStats, osd_features};
 use wire::{Decode, EntityAddrVec, Message, Target};
 
 const BEACON_EVERY: Duration = Duration::from_secs(5);
@@ -295,6 +295,7 @@ impl Osd {
             ]),
             device_class: "ssd".to_owned(),
             metadata: BTreeMap::from([("hostname".to_owned(), host)]),
+            features: osd_features::ALL,
         }
     }
 }

@@ -259,12 +259,14 @@ pub(super) fn bring_into_being(
             incremental.flip_state(osd, OsdState::NEW);
             incremental.new_uuid.insert(osd, uuid);
         }
-        Some(_) => {
+        Some(known) => {
             incremental.flip_state(osd, OsdState::DESTROYED);
-            let is_new = c.map().osd(osd).is_some_and(|osd| osd.state.contains(OsdState::NEW));
-            if !is_new {
+            if !known.state.contains(OsdState::NEW) {
                 incremental.flip_state(osd, OsdState::NEW);
             }
+            // Nothing is known of the software that the new one will have.
+            let xinfo = osdmap::OsdXInfo { features: 0, ..known.xinfo };
+            incremental.new_xinfo.insert(osd, xinfo);
             incremental.new_uuid.insert(osd, uuid);
         }
     }

@@ -19,7 +19,7 @@ use tracing::{debug, warn};
 use types::{Epoch, OsdId, PgId, PoolId};
 use wire::EntityAddrVec;
 use wire::msgr::SessionId;
-use wire::nacre::mon::{BEACON_GRACE, OsdBoot};
+use wire::nacre::mon::{BEACON_GRACE, OsdBoot, osd_features};
 
 /// Increments follow each other no faster than this.
 const SPACING: Duration = Duration::from_millis(50);
@@ -239,8 +239,8 @@ impl Monitor {
                 }
                 continue;
             }
-            // The OSD stays down for now, and asks again.
-            if map.has_flag(osd, OsdState::NOUP) {
+            // The OSD stays down for now, and asks again. When it asked, others may not have told what they can.
+            if map.has_flag(osd, OsdState::NOUP) || lacks_features(map, &boot) {
                 continue;
             }
             if !is_at(map, osd, &boot.public_addrs) {
@@ -514,11 +514,19 @@ impl Draft {
             incremental.new_weight.insert(osd, old_weight.unwrap_or(WEIGHT_IN));
         }
         let xinfo = self.xinfo(map, osd);
-        xinfo.features = wire::codec::features::PACIFIC;
+        xinfo.features = wire::codec::features::PACIFIC | boot.features & osd_features::ALL;
         if was_put_out {
             xinfo.old_weight = 0;
         }
     }
+}
+
+/// Returns true if an OSD's software lacks something that all OSDs have and may build on: members of a group could be
+/// told what it does not understand.
+pub(super) fn lacks_features(map: &OsdMap, boot: &OsdBoot) -> bool {
+    let lacking = osd_features::ALL & !boot.features;
+    let mut bits = (0..u64::BITS).map(|bit| lacking & 1 << bit).filter(|bit| *bit != 0);
+    bits.any(|bit| map.all_osds_have(bit))
 }
 
 /// Returns the states that tell how full an OSD is, by its reports.

@@ -11,7 +11,7 @@ use types::{Fsid, OsdId, PgId};
 use wire::msgr::SessionId;
 use wire::nacre::mon as nacre;
 
-use super::osd_changes::is_at;
+use super::osd_changes::{is_at, lacks_features};
 use super::proposals::PendingAnswer;
 
 impl Monitor {
@@ -70,6 +70,9 @@ impl Monitor {
         }
         check_sizes(boot)?;
         let map = self.state.osdmap();
+        if lacks_features(map, boot) {
+            return Err("its software is older than that of all OSDs, which have begun to use what it lacks".to_owned());
+        }
         if !map.exists(boot.osd) && !self.state.has_room_for(NEW_OSD_BYTES) {
             return Err("the monitors' state is as large as it may be; see `ceph health detail`".to_owned());
         }

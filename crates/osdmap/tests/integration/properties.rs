@@ -192,6 +192,38 @@ fn an_osds_life_in_increments() {
 }
 
 #[test]
+fn all_osds_have_what_each_that_was_ever_up_has() {
+    let bit = 1 << 62;
+    let mut map = OsdMap::new(Fsid([1; 16]));
+    let mut step = |change: &dyn Fn(&mut Incremental)| {
+        let mut inc = Incremental::after(&map, stamp(map.epoch.0));
+        change(&mut inc);
+        map.apply(&inc).unwrap();
+        map.all_osds_have(bit)
+    };
+    let tells = |inc: &mut Incremental, osd: i32, features: u64| {
+        inc.new_xinfo.insert(OsdId(osd), OsdXInfo { features, ..OsdXInfo::default() });
+    };
+    let starts = |inc: &mut Incremental, osd: i32, features: u64| {
+        support::mark_up(inc, OsdId(osd), 1);
+        tells(inc, osd, features);
+    };
+    assert!(!step(&|inc| inc.new_max_osd = Some(4)), "there is none");
+    // A number is given out, of which nobody has started.
+    assert!(!step(&|inc| inc.flip_state(OsdId(3), OsdState::EXISTS | OsdState::NEW)));
+    assert!(step(&|inc| starts(inc, 0, bit | 5)));
+    assert!(!step(&|inc| starts(inc, 1, 5)));
+    assert!(!step(&|inc| inc.mark_down(OsdId(1))), "it may come back");
+    assert!(!step(&|inc| starts(inc, 2, bit)));
+    assert!(step(&|inc| inc.flip_state(OsdId(1), OsdState::DESTROYED)), "its store does not come back");
+    assert!(step(&|inc| inc.mark_down(OsdId(2))));
+    assert!(!step(&|inc| inc.flip_state(OsdId(1), OsdState::DESTROYED)));
+    assert!(step(&|inc| tells(inc, 1, 0)), "it is to be made anew");
+    assert!(!step(&|inc| starts(inc, 1, 5)));
+    assert!(step(&|inc| tells(inc, 1, bit)));
+}
+
+#[test]
 fn blocklists_lock_out_addresses_and_ranges() {
     let mut map = small_map();
     let addr = |text: &str| text.parse::<EntityAddr>().unwrap();

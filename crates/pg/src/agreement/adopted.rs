@@ -16,8 +16,8 @@ use types::ObjectId;
 
 impl Agreement<'_> {
     /// Returns true if the objects of such updates are where they must be, but for objects that nobody has, can send or
-    /// has room for. Has the others copied there, or go back. Erasure-coded groups take over only updates that all OSDs
-    /// that served have.
+    /// has room for. Has the others copied there, or go back. Erasure-coded groups take over only updates that all
+    /// OSDs that served and are here have, but for those whose shards the update skips.
     pub(super) fn adopted_are_kept(&mut self, cx: &mut Context<'_>) -> bool {
         if self.core.protection().keeps_undo() || mutant::is(Mutant::AdoptedAtOnce) {
             return true;

@@ -1,21 +1,29 @@
 //! Choice of an erasure-coded group's log, and of the OSDs that should act for its shards.
 //!
-//! Every OSD that the record names has every update that a client was answered for. What one of those that are here
-//! does not have was therefore not answered: the shortest of their logs is the group's. So none of them lacks what it
-//! holds, and each takes back by itself what it has more. There must be as many as it takes to read an object.
+//! Every OSD that the record names has every update that a client was answered for, but for such as skip its shard, of
+//! which it is told later. What one of those that are here does not have and is not skipped by was therefore not
+//! answered: the group's log is the longest of theirs up to the first such update. So nothing that one of them holds is
+//! older for what its log lacks, and each takes back by itself what it has more. There must be as many as it takes to
+//! read an object.
 //!
 //! One whose log ends before what another one has rolled forward has lost the end of it (a drive that lied about a
-//! flush, a last record that rotted): all had what is rolled forward. Its log does not count as long as the others are
+//! flush, a last record that rotted): all had what is rolled forward. So has one that lacks what clients were answered
+//! for, as another one knows, and that does not skip its shard. Its log does not count as long as the others are
 //! enough; it is brought to theirs.
 
+use crate::agreement::log_holders::{LogHolder, LogHolders};
 use crate::agreement::lost_osds::is_given_up;
 use crate::agreement::machine::Agreement;
 use crate::agreement::members::Standing;
+use crate::agreement::merge::NoOverlap;
 use crate::agreement::phase::Phase;
-use crate::context::Context;
+use crate::context::{Context, OnCommit};
 use crate::group::info::PgInfo;
+use crate::group::log::LogEntry;
+use crate::messages::peering::PgLogGet;
 use mutant::Mutant;
 use std::collections::BTreeSet;
+use store::Transaction;
 use types::{EVersion, Epoch, OsdId};
 use wire::nacre::mon::PgHistory;
 
@@ -44,7 +52,7 @@ impl Agreement<'_> {
         // Whoever served before counts only where those that served last are given up.
         let may_count = |osd, shard| is_left || served(history).any(|holder| holder == (osd, shard));
         let mut holders = Vec::new();
-        let (mut newest, mut rolled_forward) = (Epoch(0), EVersion::ZERO);
+        let (mut newest, mut rolled_forward, mut answered) = (Epoch(0), EVersion::ZERO, EVersion::ZERO);
         for (osd, state) in states {
             let Some(shard) = self.core.interval.shard_of(*osd).filter(|shard| may_count(*osd, *shard)) else {
                 continue;
@@ -55,6 +63,7 @@ impl Agreement<'_> {
                 Some(info) => {
                     newest = newest.max(info.last_epoch_started);
                     rolled_forward = rolled_forward.max(info.rolled_forward);
+                    answered = answered.max(info.answered);
                     holders.push((*osd, shard, info.last_update, info.last_epoch_started));
                 }
                 None => {
@@ -75,23 +84,57 @@ impl Agreement<'_> {
             }
             holders.retain(is_whole);
         }
-        // The first of several shortest logs wins. The first is this member's own, so that no log is moved without
-        // need.
-        let shortest = match mutant::is(Mutant::LongestShardLogLeads) {
-            false => holders.into_iter().reduce(|a, b| if b.2 < a.2 { b } else { a }),
-            true => holders.into_iter().reduce(|a, b| if b.2 > a.2 { b } else { a }),
-        };
+        // The first of several longest logs wins. The first is this member's own, so that no log is moved without need.
+        let longest = holders.iter().copied().reduce(|a, b| if b.2 > a.2 { b } else { a });
+        let all = holders.into_iter().map(|(osd, shard, head, _)| LogHolder { osd, shard, head }).collect();
+        let holders = LogHolders { all, answered, needed: k };
         // An OSD that served before, and has a shard that others lack, may lead with the log of OSDs that served last.
         let may_lead = leads || self.core.stored && self.core.info.complete;
-        match shortest {
+        match longest {
             Some((osd, _, version, since)) if may_lead && shards.len() >= k => {
                 if is_left {
                     self.say_what_is_left(cx, history, osd, (since, version));
                 }
-                self.start_with_log_of(cx, osd);
+                self.start_with_end_of(cx, osd, holders);
             }
             _ => self.let_holders_act(cx, history),
         }
+    }
+
+    /// Starts with the group's log, which is that of `osd`, the longest, up to where `holders` tell that it ends.
+    fn start_with_end_of(&mut self, cx: &mut Context<'_>, osd: OsdId, holders: LogHolders) {
+        let least = holders.shortest();
+        if osd != cx.whoami {
+            let since = self.core.log.head().min(least);
+            self.state.phase = Phase::GettingLog { from: osd, holders };
+            cx.send_osd(osd, PgLogGet { pg: self.core.pg_interval(), since });
+            return self.queue_report(cx);
+        }
+        let entries: Option<Vec<LogEntry>> = self.core.log.after(least).map(|entries| entries.cloned().collect());
+        let Some((end, entries)) = entries.and_then(|entries| Some((holders.log_end(least, &entries)?, entries)))
+        else {
+            return self.coded_log_does_not_meet(cx);
+        };
+        if end < self.core.log.head() {
+            self.joins_interval();
+            let info = self.info_at(end, &holders, &entries);
+            match self.merge_log(end, &[], &info) {
+                Ok(steps) => cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing),
+                Err(NoOverlap) => return self.coded_log_does_not_meet(cx),
+            }
+        }
+        self.start_members(cx);
+    }
+
+    /// Returns the group's information as of about `end`: that of the holder that got furthest and not beyond. What
+    /// skipped shards have not been told yet, by `entries`, changes no count but that of writes.
+    pub(super) fn info_at(&self, end: EVersion, holders: &LogHolders, entries: &[LogEntry]) -> PgInfo {
+        let best = holders.all.iter().filter(|holder| holder.head <= end).max_by_key(|holder| holder.head);
+        let told = best.and_then(|holder| self.state.told.get(&holder.osd)?.info.as_ref());
+        let mut info = told.unwrap_or(&self.core.info).clone();
+        let untold = entries.iter().take_while(|entry| entry.version <= end);
+        info.last_user_version = untold.map(|entry| entry.user_version).fold(info.last_user_version, u64::max);
+        info
     }
 
     /// Returns true if so many of the OSDs that served last are given up that the shards of the others are too few, and

@@ -66,11 +66,13 @@ impl Agreement<'_> {
 
     /// Takes a log: the authoritative one, if this is the primary; or the one to start over with.
     pub(crate) fn log_came(&mut self, cx: &mut Context<'_>, from: OsdId, message: PgLogEntries) {
-        let as_primary = matches!(self.state.phase, Phase::GettingLog { from: best } if best == from)
+        let as_primary = matches!(self.state.phase, Phase::GettingLog { from: best, .. } if best == from)
             && message.pg.since == self.core.interval.since;
         if as_primary {
             self.joins_interval();
-            match self.merge_log(message.after, &message.entries, &message.info) {
+            let merged =
+                self.authoritative(message).and_then(|(after, entries, info)| self.merge_log(after, &entries, &info));
+            match merged {
                 Ok(steps) => {
                     cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing);
                     self.start_members(cx);
@@ -86,6 +88,20 @@ impl Agreement<'_> {
         }
     }
 
+    /// Returns the part of a log that has come which is the group's: in a replicated group all of it.
+    fn authoritative(&self, message: PgLogEntries) -> Result<(EVersion, Vec<LogEntry>, PgInfo), NoOverlap> {
+        let PgLogEntries { after, mut entries, info, .. } = message;
+        let Phase::GettingLog { holders, .. } = &self.state.phase else { return Ok((after, entries, info)) };
+        if holders.all.is_empty() {
+            return Ok((after, entries, info));
+        }
+        let head = entries.last().map_or(after, |entry| entry.version);
+        let end = holders.log_end(after, &entries).ok_or(NoOverlap)?;
+        let info = if end == head { info } else { self.info_at(end, holders, &entries) };
+        entries.retain(|entry| entry.version <= end);
+        Ok((after, entries, info))
+    }
+
     /// As primary: notes what this OSD has had itself when the interval began.
     pub(super) fn joins_interval(&mut self) {
         if let Some(history) = &self.state.history {
@@ -94,10 +110,22 @@ impl Agreement<'_> {
     }
 
     /// Brings log, missing objects and information to the authoritative log; returns the steps that do it in the store.
-    fn merge_log(&mut self, after: EVersion, entries: &[LogEntry], theirs: &PgInfo) -> Result<Vec<Step>, NoOverlap> {
+    pub(super) fn merge_log(
+        &mut self,
+        after: EVersion,
+        entries: &[LogEntry],
+        theirs: &PgInfo,
+    ) -> Result<Vec<Step>, NoOverlap> {
         let mut entries = entries.to_vec();
         self.core.as_lost(&mut entries);
-        let merged = merge(&mut self.core.log, after, &entries, self.core.id.pool.shard())?;
+        // An update that skips this shard can be taken back here once its entry is taken over.
+        let shard = self.core.id.pool.shard();
+        for entry in &mut entries {
+            if let Some(undo) = entry.skipped.undo_for(shard) {
+                entry.undo = undo;
+            }
+        }
+        let merged = merge(&mut self.core.log, after, &entries, shard)?;
         let (mut steps, undone) = match self.core.protection().keeps_undo() {
             true => self.core.undo_steps(&merged.taken_back),
             false => Default::default(),
@@ -145,6 +173,7 @@ impl Agreement<'_> {
         }
         self.core.info.rolled_forward = self.core.info.rolled_forward.min(self.core.info.last_update);
         self.core.info.follow(theirs);
+        self.core.info.answered = self.core.info.answered.min(self.core.info.last_update);
         steps.push(self.core.info.step());
         self.core.stored = true;
         Ok(steps)

@@ -125,7 +125,7 @@ mod tests {
             let skipped = match before {
                 Some(_) if skips && kind == LogKind::Modify => {
                     let info = Bytes::copy_from_slice(&version.version.to_le_bytes());
-                    Skipped { shards: [usize::from(SHARD), 4].into_iter().collect(), info }
+                    Skipped { shards: [usize::from(SHARD), 4].into_iter().collect(), info, ..Skipped::default() }
                 }
                 _ => Skipped::default(),
             };

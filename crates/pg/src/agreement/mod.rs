@@ -11,7 +11,8 @@
 //!
 //! * [`peering`] — start here: the way to serving; [`phase`]: how far a group is on it.
 //! * [`joining`]: a member's way into the interval, and logs on their way to all. [`merge`]: how one log is brought to
-//!   another. [`coded_log`]: which log is an erasure-coded group's, and which OSDs should act for which shard.
+//!   another. [`coded_log`]: which log is an erasure-coded group's, and which OSDs should act for which shard;
+//!   [`log_holders`]: where that log ends.
 //! * [`acting_sets`]: others that should act.
 //! * [`members`]: what the primary knows of the others.
 //! * [`leases`]: until when reads may be answered. [`readers`]: who may still answer reads of an earlier interval.
@@ -32,6 +33,7 @@ pub(crate) mod going_back;
 pub(crate) mod interruption;
 pub(crate) mod joining;
 pub(crate) mod leases;
+pub(crate) mod log_holders;
 pub(crate) mod lost_osds;
 pub(crate) mod machine;
 pub(crate) mod members;

@@ -14,6 +14,7 @@
 //! for. If those that are named are not in the acting set, or the primary's own log does not meet theirs, the primary
 //! has the monitors let another acting set stand in (`pg_temp`).
 
+use crate::agreement::log_holders::LogHolders;
 use crate::agreement::lost_osds::is_missed;
 use crate::agreement::machine::Agreement;
 use crate::agreement::members::Standing;
@@ -201,7 +202,7 @@ impl Agreement<'_> {
         if osd == cx.whoami {
             return self.start_members(cx);
         }
-        self.state.phase = Phase::GettingLog { from: osd };
+        self.state.phase = Phase::GettingLog { from: osd, holders: LogHolders::default() };
         cx.send_osd(osd, PgLogGet { pg: self.core.pg_interval(), since: self.core.log.head() });
         self.queue_report(cx);
     }

@@ -1,6 +1,7 @@
 //! State of a group on its way to serving.
 
 use crate::agreement::found_copies::Doubt;
+use crate::agreement::log_holders::LogHolders;
 use crate::agreement::ways_back::GoingBack;
 use crate::messages::peering::MemberState;
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +26,8 @@ pub(crate) enum Phase {
     /// Waits for the log of the member that has the longest.
     GettingLog {
         from: OsdId,
+        /// In an erasure-coded group: those whose logs tell where the group's ends.
+        holders: LogHolders,
     },
     /// Members bring their logs to the authoritative one.
     Starting {
@@ -133,7 +136,7 @@ impl Peering {
         match &self.phase {
             Phase::Follower | Phase::AwaitingMap { .. } => (PeeringStep::Asks, Vec::new()),
             Phase::Gathering { waiting } => (PeeringStep::Asks, waiting.iter().copied().collect()),
-            Phase::GettingLog { from } => (PeeringStep::GetsLog, vec![*from]),
+            Phase::GettingLog { from, .. } => (PeeringStep::GetsLog, vec![*from]),
             Phase::Starting { waiting } => (PeeringStep::Starts, waiting.iter().copied().collect()),
             Phase::Recording => (PeeringStep::Records, Vec::new()),
             Phase::AwaitingActing | Phase::Remapping => (PeeringStep::AwaitsOthers, Vec::new()),

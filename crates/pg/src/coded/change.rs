@@ -3,11 +3,12 @@
 use super::coding::encode;
 use super::pool_code::PoolCode;
 use super::rewrite::{Rewrite, Stripes};
+use super::skipped::Skipped;
 use super::undo::{FormerOmap, ShardRange, Undo};
 use crate::group::log::LogEntry;
 use crate::group::object_info::{OBJECT_INFO_ATTR, ObjectInfo};
 use bytes::Bytes;
-use ec::StripeLayout;
+use ec::{ShardSet, StripeLayout};
 use mutant::Mutant;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -138,6 +139,8 @@ pub(crate) struct ShardWrites {
     extents: Vec<ShardExtent>,
     /// Length of each shard after the update, if one of them does not become so long by its writes.
     grows_to: Option<u64>,
+    /// Shards become longer.
+    is_longer: bool,
     undo_unwritten: Undo,
     /// Memory that the shards take beside that of the update, if it is much.
     pub new_bytes: usize,
@@ -170,6 +173,27 @@ impl ShardWrites {
         let grown = self.grows_to.map(|size| Step::Truncate { object: self.object.clone(), size });
         steps.extend(grown);
         steps
+    }
+
+    /// Returns the shards that the update skips, with what they take instead. `steps`: those that all shards have in
+    /// common. An update skips shards if these are the same after it but for the object information: it overwrites
+    /// parts of stripes, and changes nothing else.
+    pub fn skipped(&self, steps: &[Step]) -> Skipped {
+        let Undo::Restore { shard_bytes, attrs } = &self.undo_unwritten else { return Skipped::default() };
+        let [Step::SetAttr { object, name, value }] = steps else { return Skipped::default() };
+        let [(name_before, Some(info_before))] = &attrs[..] else { return Skipped::default() };
+        let is_info = |name: &[u8]| name == OBJECT_INFO_ATTR;
+        let is_edge = *object == self.object && is_info(name) && is_info(name_before) && self.grows_to.is_none();
+        if !is_edge || self.is_longer || self.extents.is_empty() {
+            return Skipped::default();
+        }
+        let count = self.extents[0].shards.len();
+        let shards: ShardSet = (0..count).filter(|shard| self.writes(Some(*shard as u8)).next().is_none()).collect();
+        if shards.is_empty() {
+            return Skipped::default();
+        }
+        let (info, info_before) = (value.clone(), info_before.clone());
+        Skipped { shards, info, info_before, shard_bytes: *shard_bytes }
     }
 
     fn writes(&self, shard: Option<u8>) -> impl Iterator<Item = &ShardWrite> {
@@ -248,7 +272,8 @@ impl PoolCode {
             .last()
             .is_some_and(|extent| grows(extent) && !extent.data.len().is_multiple_of(layout.stripe_bytes() as usize));
         let grows_to = is_short.then_some(change.shard_bytes);
-        ShardWrites { object: object.clone(), extents, grows_to, undo_unwritten, new_bytes }
+        let is_longer = change.extents.iter().any(grows);
+        ShardWrites { object: object.clone(), extents, grows_to, is_longer, undo_unwritten, new_bytes }
     }
 }
 

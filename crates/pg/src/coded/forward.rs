@@ -11,11 +11,23 @@ use store::{Step, Transaction};
 use types::{EVersion, ObjectId};
 
 impl Core {
-    /// As primary whose interval ends: makes updates permanent that clients were answered for. Other members may not
-    /// have been told so yet, and one of them may come back without the end of its log.
+    /// As primary whose interval ends: makes updates permanent that all have, and remembers for which others clients
+    /// were answered. Other members may not have been told so yet, and one of them may come back without the end of its
+    /// log.
     pub(crate) fn answered_stay(&mut self, cx: &mut Context<'_>, committed: EVersion) {
-        if self.protection().keeps_undo() {
-            self.roll_forward(cx, committed);
+        if !self.protection().keeps_undo() {
+            return;
+        }
+        self.roll_forward(cx, committed);
+        if self.info.answered > self.info.rolled_forward {
+            cx.submit_or_stop(Transaction { pg: self.id, steps: vec![self.info.step()] }, OnCommit::Nothing);
+        }
+    }
+
+    /// As primary: notes that a client was answered for the update `version`.
+    pub(crate) fn is_answered(&mut self, version: EVersion) {
+        if self.protection().keeps_undo() && !mutant::is(Mutant::AnsweredForgotten) {
+            self.info.answered = version;
         }
     }
 

@@ -49,6 +49,9 @@ pub struct PgInfo {
     /// update that it had then. What its log got from others since is not what it was sent as one that serves.
     pub own_in: Epoch,
     pub own_until: EVersion,
+    /// In erasure-coded pools: clients were answered for updates up to here, as this member knows. All that served had
+    /// them but for those whose shards an update skips. A lower bound.
+    pub answered: EVersion,
 }
 
 impl PgInfo {
@@ -69,6 +72,7 @@ impl PgInfo {
     pub fn follow(&mut self, primary: &PgInfo) {
         (self.last_user_version, self.stats, self.created) =
             (primary.last_user_version, primary.stats, primary.created);
+        self.answered = self.answered.max(primary.answered);
     }
 
     /// Returns true if this member answers for the object: its state here is as the log and the missing objects say.
@@ -96,11 +100,13 @@ mod form {
     pub const CLONES: u8 = 5;
     /// Adds what the member got as one that serves.
     pub const OWN: u8 = 6;
+    /// Adds up to where clients were answered.
+    pub const ANSWERED: u8 = 7;
 }
 
 impl Encode for PgInfo {
     fn encode(&self, w: &mut Writer) {
-        w.versioned(form::OWN, form::PLAIN, |w| {
+        w.versioned(form::ANSWERED, form::PLAIN, |w| {
             w.put(&self.last_update);
             w.put(&self.log_tail);
             w.put(&self.last_epoch_started);
@@ -117,6 +123,7 @@ impl Encode for PgInfo {
             w.i64(self.stats.clones);
             w.put(&self.own_in);
             w.put(&self.own_until);
+            w.put(&self.answered);
         });
     }
 }
@@ -125,7 +132,7 @@ impl Decode for PgInfo {
     const MIN_BYTES: usize = 6;
 
     fn decode(r: &mut Reader<'_>) -> Result<PgInfo, DecodeError> {
-        let (version, mut r) = r.versioned("placement group information", form::OWN)?;
+        let (version, mut r) = r.versioned("placement group information", form::ANSWERED)?;
         let mut info = PgInfo {
             last_update: r.get()?,
             log_tail: r.get()?,
@@ -139,12 +146,16 @@ impl Decode for PgInfo {
             rolled_forward: if version.version >= form::ROLLED_FORWARD { r.get()? } else { EVersion::ZERO },
             own_in: Epoch(0),
             own_until: EVersion::ZERO,
+            answered: EVersion::ZERO,
         };
         if version.version >= form::CLONES {
             info.stats.clones = r.i64()?;
         }
         if version.version >= form::OWN {
             (info.own_in, info.own_until) = (r.get()?, r.get()?);
+        }
+        if version.version >= form::ANSWERED {
+            info.answered = r.get()?;
         }
         Ok(info)
     }

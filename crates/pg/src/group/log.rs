@@ -134,6 +134,8 @@ impl LogEntry {
             reqid: ReqId { tid: 0, ..self.reqid },
             user_version: self.user_version,
             mtime: self.mtime,
+            // Of the updates of all objects some may not have been told to shards that they skip.
+            skipped: Skipped { shards: self.skipped.shards, ..Skipped::default() },
             ..LogEntry::new(self.version, LogKind::Unchanged, object)
         }
     }
@@ -158,9 +160,11 @@ mod form {
     pub const CODED: u8 = 2;
     /// Adds the version from which on the object's updates are void.
     pub const GOES_BACK: u8 = 3;
-    /// Adds the object information that skipped shards take. Software must know this version to read such an entry:
-    /// it would take the skipped shards for stale otherwise.
+    /// Adds the object information that skipped shards take. Nothing was written in it.
     pub const SKIPPED_INFO: u8 = 4;
+    /// Adds what takes the entry back on skipped shards. Software must know this version to read such an entry: it
+    /// would take the skipped shards for stale otherwise.
+    pub const SKIPPED_UNDO: u8 = 5;
 }
 
 impl Encode for LogEntry {
@@ -169,7 +173,7 @@ impl Encode for LogEntry {
         let goes_back = self.voids != EVersion::ZERO || has_info;
         let coded = self.undo != Undo::Nothing || !self.skipped.shards.is_empty() || goes_back;
         let (version, oldest) = match () {
-            () if has_info => (form::SKIPPED_INFO, form::SKIPPED_INFO),
+            () if has_info => (form::SKIPPED_UNDO, form::SKIPPED_UNDO),
             () if goes_back => (form::GOES_BACK, form::PLAIN),
             () if coded => (form::CODED, form::PLAIN),
             () => (form::PLAIN, form::PLAIN),
@@ -193,6 +197,8 @@ impl Encode for LogEntry {
             }
             if has_info {
                 w.put(&self.skipped.info);
+                w.put(&self.skipped.info_before);
+                w.u64(self.skipped.shard_bytes);
             }
         });
     }
@@ -202,7 +208,7 @@ impl Decode for LogEntry {
     const MIN_BYTES: usize = 6;
 
     fn decode(r: &mut Reader<'_>) -> Result<LogEntry, DecodeError> {
-        let (version, mut r) = r.versioned("log entry", form::SKIPPED_INFO)?;
+        let (version, mut r) = r.versioned("log entry", form::SKIPPED_UNDO)?;
         let coded = version.version >= form::CODED;
         let mut entry = LogEntry {
             version: r.get()?,
@@ -222,13 +228,16 @@ impl Decode for LogEntry {
             },
             undo: if coded { r.get()? } else { Undo::Nothing },
             skipped: match coded {
-                true => Skipped { shards: ShardSet::from_bits(r.u64()?), info: Bytes::new() },
+                true => Skipped { shards: ShardSet::from_bits(r.u64()?), ..Skipped::default() },
                 false => Skipped::default(),
             },
             voids: if version.version >= form::GOES_BACK { r.get()? } else { EVersion::ZERO },
         };
         if version.version >= form::SKIPPED_INFO {
             entry.skipped.info = own(r.blob()?);
+        }
+        if version.version >= form::SKIPPED_UNDO {
+            (entry.skipped.info_before, entry.skipped.shard_bytes) = (own(r.blob()?), r.u64()?);
         }
         Ok(entry)
     }
@@ -398,7 +407,7 @@ impl PgLog {
         let entries = entries.take_while(|entry| entry.version > from);
         for entry in entries.filter(|entry| entry.kind != LogKind::Unchanged) {
             entry.lose_undo();
-            entry.skipped.info = Bytes::new();
+            entry.skipped.will_stay();
         }
     }
 
@@ -542,8 +551,16 @@ mod tests {
     fn what_skipped_shards_take_reads_back_and_goes_once_the_update_will_stay() {
         let shards: ShardSet = [0, 2].into_iter().collect();
         let info = Bytes::from_static(b"info");
-        let skips = |info: &Bytes| LogEntry { skipped: Skipped { shards, info: info.clone() }, ..entry(3, 1) };
-        for (version, entry) in [(4, skips(&info)), (2, skips(&Bytes::new()))] {
+        let skips = |info: &Bytes| {
+            let skipped = match info.is_empty() {
+                true => Skipped { shards, ..Skipped::default() },
+                false => {
+                    Skipped { shards, info: info.clone(), info_before: Bytes::from_static(b"old"), shard_bytes: 9 }
+                }
+            };
+            LogEntry { skipped, ..entry(3, 1) }
+        };
+        for (version, entry) in [(5, skips(&info)), (2, skips(&Bytes::new()))] {
             let bytes = entry.to_vec(Target::default());
             assert_eq!((LogEntry::from_slice(&bytes).unwrap(), bytes[0]), (entry, version));
         }
@@ -554,7 +571,7 @@ mod tests {
         let mut log = PgLog::default();
         log.append(skips(&info));
         log.will_stay(EVersion::ZERO, EVersion::new(3, 1));
-        assert_eq!(log.entries().next().unwrap().skipped, Skipped { shards, info: Bytes::new() });
+        assert_eq!(log.entries().next().unwrap().skipped, Skipped { shards, ..Skipped::default() });
     }
 
     #[test]

@@ -70,6 +70,9 @@ impl Pg {
     /// Answers updates that are done.
     pub(crate) fn updates_are_done(&mut self, cx: &mut Context<'_>) {
         let done = self.replication.take_done();
+        if let Some(last) = done.last() {
+            self.core.is_answered(last.version);
+        }
         self.with_intake(cx, |intake, cx| intake.answer_done_updates(cx, done));
     }
 

@@ -110,7 +110,7 @@ rehome! {
     }
     PgInfo { last_backfill } keeps {
         last_update, log_tail, last_epoch_started, complete, created, last_user_version, stats, pg_num,
-        rolled_forward, own_in, own_until,
+        rolled_forward, own_in, own_until, answered,
     }
     MemberState { info, missing } keeps {}
     ScrubMap { until, objects } keeps { list_error }

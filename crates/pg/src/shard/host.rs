@@ -91,6 +91,7 @@ impl Host {
             now: self.now,
             unix_zero: self.unix_zero,
             map: self.maps.current(),
+            may_skip_shards: self.maps.may_skip_shards(),
             limits: &self.limits,
             dups_limit: self.dups_limit,
             clients: &self.clients,

@@ -2,11 +2,13 @@
 //! are behind.
 
 use bytes::Bytes;
+use mutant::Mutant;
 use osdmap::{Incremental, OsdMap};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use types::{Epoch, Fsid};
 use wire::messages;
+use wire::nacre::mon::osd_features;
 use wire::{Decode, DecodeError, Encode, Target};
 
 /// Changes kept for clients, and their bytes: in a large cluster one change may name thousands of OSDs.
@@ -29,6 +31,8 @@ pub enum MapError {
 /// Maps in the order in which they come into force.
 pub(crate) struct Maps {
     current: Arc<OsdMap>,
+    /// By the map in force, all OSDs understand updates that skip shards.
+    may_skip_shards: bool,
     /// Maps that have come and are not in force yet, in order.
     coming: VecDeque<Coming>,
     /// The last changes that are in force, without gaps.
@@ -82,6 +86,7 @@ impl Maps {
     pub fn new() -> Maps {
         Maps {
             current: Arc::new(OsdMap::new(Fsid::default())),
+            may_skip_shards: false,
             coming: VecDeque::new(),
             changes: BTreeMap::new(),
             changes_bytes: 0,
@@ -92,6 +97,11 @@ impl Maps {
     /// Returns the map in force.
     pub fn current(&self) -> &Arc<OsdMap> {
         &self.current
+    }
+
+    /// Returns true if updates may skip shards: all OSDs understand that.
+    pub fn may_skip_shards(&self) -> bool {
+        self.may_skip_shards || mutant::is(Mutant::SkipsUntold)
     }
 
     pub fn epoch(&self) -> Epoch {
@@ -125,6 +135,7 @@ impl Maps {
         let map = self.next()?;
         let Coming { sent, skipped_since, .. } = self.coming.pop_front()?;
         let before = std::mem::replace(&mut self.current, map);
+        self.may_skip_shards = self.current.all_osds_have(osd_features::SKIPPED_SHARDS);
         match sent {
             SentMap::Change(change) => {
                 self.full = None;

@@ -432,7 +432,7 @@ impl Shard {
     pub(crate) fn group_wake(&self) -> Option<Duration> {
         let agenda = &self.host.agenda;
         let first = [agenda.wakes.first(), agenda.sends_later.first(), agenda.hedges.first()];
-        first.into_iter().flatten().map(|(at, _)| *at).min()
+        first.into_iter().flatten().map(|(at, _)| *at).chain(self.host.outbox.postponed_until()).min()
     }
 
     /// Returns the time when a turn is due though nothing happens.
@@ -494,6 +494,7 @@ impl Shard {
             self.host.context().send_client(session, 0, message);
         }
         self.address_answers();
+        self.host.outbox.settle_postponed(self.host.now);
         self.host.store.end_turn();
     }
 

@@ -249,6 +249,7 @@ impl Shard {
         if mutant::is(Mutant::SessionEndUntold) {
             return;
         }
+        self.host.outbox.forget_postponed(osd);
         for deferred in self.deferred.values_mut() {
             deferred.retain(|deferred| !matches!(deferred, Deferred::Query { from, .. } if *from == osd));
         }

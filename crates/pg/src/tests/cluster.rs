@@ -7,7 +7,7 @@ use crate::messages::healing::PgPush;
 use crate::ops::Limits;
 use crate::{ClientRights, MapError, Output, Shard};
 use bytes::Bytes;
-use osdmap::{Incremental, OsdMap, PgPool, PoolKind, TempSet};
+use osdmap::{Incremental, OsdMap, OsdXInfo, PgPool, PoolKind, TempSet};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,6 +20,7 @@ use wire::msgr::SessionId;
 use wire::nacre::kind;
 use wire::nacre::mon::{
     NewerMapGet, PgActivate, PgActivated, PgActivation, PgHistory, PgHistoryGet, PgHistoryReply, PgTemp, doubt,
+    osd_features,
 };
 use wire::{Decode, Encode, EntityAddr, EntityAddrVec, Envelope, Message, Target};
 
@@ -177,6 +178,7 @@ impl Cluster {
         first.new_max_osd = Some(osds);
         for osd in (0..osds).map(OsdId) {
             first.mark_up(osd, addrs(osd), addrs(osd), addrs(osd), addrs(osd));
+            first.new_xinfo.insert(osd, OsdXInfo { features: osd_features::ALL, ..OsdXInfo::default() });
         }
         // There is no rule 0: groups are where `pg_temp` says and nowhere else.
         first.new_pools.insert(POOL, pool);

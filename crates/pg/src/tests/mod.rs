@@ -35,6 +35,7 @@ mod rights;
 mod scrub;
 mod sessions;
 mod shard_reads;
+mod skipped;
 mod small_objects;
 mod snapshots;
 mod split;

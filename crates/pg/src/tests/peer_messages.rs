@@ -7,7 +7,7 @@ use crate::messages::table::Scope;
 use crate::messages::{PeerKind, PeerMessage, kind_name};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use types::PoolId;
+use types::{EVersion, PoolId};
 use wire::{Envelope, Target};
 
 /// A line per sample: its name, the header's numbers, front and data in hexadecimal.
@@ -76,6 +76,15 @@ fn former_messages_are_read() {
                 done.mark.large_omaps = 0;
                 done.mark.cursor.iter_mut().for_each(|cursor| cursor.large_omaps = 0);
                 PeerMessage::ScrubDone(done)
+            }
+            PeerMessage::RepOp(mut op) => {
+                op.info.answered = EVersion::ZERO;
+                PeerMessage::RepOp(op)
+            }
+            PeerMessage::PgNotify(mut told) => {
+                let infos = told.groups.iter_mut().filter_map(|(_, state)| state.info.as_mut());
+                infos.for_each(|info| info.answered = EVersion::ZERO);
+                PeerMessage::PgNotify(told)
             }
             other => other,
         };

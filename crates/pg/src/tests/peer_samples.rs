@@ -67,6 +67,7 @@ impl Samples {
             rolled_forward: version(18),
             own_in: Epoch(5),
             own_until: version(17),
+            answered: version(19),
         }
     }
 
@@ -83,7 +84,7 @@ impl Samples {
             op_results: vec![(-3, bytes("output"))],
             skipped: match undo {
                 Undo::Nothing => Skipped::default(),
-                _ => Skipped { shards: ShardSet::first(2), info: Bytes::new() },
+                _ => Skipped { shards: ShardSet::first(2), ..Skipped::default() },
             },
             voids: if undo == Undo::Lost { version(number - 3) } else { EVersion::ZERO },
             undo,

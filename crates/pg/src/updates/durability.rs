@@ -11,7 +11,7 @@ pub(crate) struct Durability {
     durable: BTreeMap<OsdId, EVersion>,
     /// Members without which no client is answered.
     needed: BTreeSet<OsdId>,
-    /// How far all of these are.
+    /// How far all of these are. Clients may have been answered for updates behind it, which skip some of them.
     committed: EVersion,
     /// Version up to which members of an erasure-coded group may have been brought objects whole, which they could not
     /// take back. Until that is committed, members that can must stay.
@@ -26,7 +26,7 @@ impl Durability {
         self.committed = head;
     }
 
-    /// Returns how far clients may have been answered.
+    /// Returns how far all members are without which no client is answered.
     pub fn committed(&self) -> EVersion {
         self.committed
     }
@@ -42,12 +42,22 @@ impl Durability {
     /// Commits what all have without whom no client is answered; `whoami` is the primary. Returns true if that is more
     /// than before.
     pub fn commit(&mut self, whoami: OsdId) -> bool {
-        let all_count = !mutant::is(Mutant::AckFromPrimary);
-        let needed = self.needed.iter().filter(|osd| all_count || **osd == whoami);
-        let committed = needed.map(|osd| self.durable_on(*osd)).min().unwrap_or_default();
+        let committed = self.counting(whoami).map(|osd| self.durable_on(osd)).min().unwrap_or_default();
         let is_more = committed > self.committed;
         self.committed = committed.max(self.committed);
         is_more
+    }
+
+    /// Tells whether clients may be answered for the update `version`, which skips the shards of `skips`, as far as it
+    /// alone is concerned. `whoami` is the primary.
+    pub fn is_done(&self, version: EVersion, skips: &[OsdId], whoami: OsdId) -> bool {
+        self.counting(whoami).all(|osd| self.durable_on(osd) >= version || skips.contains(&osd))
+    }
+
+    /// Returns the members without which no client is answered.
+    fn counting(&self, whoami: OsdId) -> impl Iterator<Item = OsdId> {
+        let all_count = !mutant::is(Mutant::AckFromPrimary);
+        self.needed.iter().copied().filter(move |osd| all_count || *osd == whoami)
     }
 
     /// Notes that a member was brought an object, while the log's head was `head`.

@@ -1,6 +1,7 @@
 //! Executed updates are made ready: all that is stored and sent of them is computed before anything changes.
 
 use crate::coded::change::ShardWrites;
+use crate::coded::skipped::Skipped;
 use crate::coded::state::Coded;
 use crate::coded::undo::Undo;
 use crate::context::Context;
@@ -92,7 +93,11 @@ impl PreparedUpdate {
         let (own, own_steps, shards) = match writes {
             None => (own, steps.clone(), None),
             Some(writes) => {
-                let shards = PreparedShards { writes, entry: own };
+                let skipped = match entries.is_empty() && cx.may_skip_shards {
+                    true => writes.skipped(&steps),
+                    false => Skipped::default(),
+                };
+                let shards = PreparedShards { writes, entry: LogEntry { skipped, ..own } };
                 let (own_steps, own) = shards.of(&steps, core.interval.shard_of(cx.whoami));
                 (own, own_steps, Some(shards))
             }

@@ -2,10 +2,12 @@
 //!
 //! The primary gives each update the next version, submits it to its own store, and sends it to every other member that
 //! has the log. Members submit what comes in the order in which it comes. An update is done, and its client answered,
-//! once every serving member has it durably; so updates end in the order of their versions.
+//! once every serving member that it touches has it durably, and all before it are done; so updates end in the order of
+//! their versions. In erasure-coded groups an update may skip shards: their members are told later
+//! ([`crate::coded::skipped`]).
 
 use crate::agreement::members::Standing;
-use crate::context::{Context, OnCommit, Output};
+use crate::context::{Context, OnCommit};
 use crate::group::effects::Effect;
 use crate::group::log::LogEntry;
 use crate::hops::{MemberAck, MemberHops, MemberTimes};
@@ -89,9 +91,9 @@ impl Updates<'_> {
                 objects: entries.iter().map(|entry| entry.object.clone()).collect(),
             },
         };
-        self.send_update(cx, receivers, &entries, (steps, shards), (committed, op.times.sampled));
+        let skips = self.send_update(cx, receivers, &entries, (steps, shards), (committed, op.times.sampled));
         self.core.append_logged(entries, (log_tail, forgotten), rolled_forward);
-        self.state.begin(UpdateInFlight { version, op, reply, acks: Vec::new(), watch });
+        self.state.begin(UpdateInFlight { version, op, reply, acks: Vec::new(), watch, skips });
         Ok(later)
     }
 
@@ -109,7 +111,8 @@ impl Updates<'_> {
     }
 
     /// Sends an update to members. `steps` are those of all, with what differs from shard to shard. All members have
-    /// what is `committed`; they tell how long it took them if `hops_wanted`.
+    /// what is `committed`; they tell how long it took them if `hops_wanted`. Returns the members whose shards it skips,
+    /// which are told later.
     fn send_update(
         &self,
         cx: &mut Context<'_>,
@@ -117,7 +120,7 @@ impl Updates<'_> {
         entries: &[LogEntry],
         (steps, shards): (Vec<Step>, Option<PreparedShards>),
         (committed, hops_wanted): (EVersion, bool),
-    ) {
+    ) -> Vec<OsdId> {
         let (entry, others) = entries.split_last().expect("the update's own was put there");
         let (pg, info) = (self.core.pg_interval(), &self.core.info);
         let message = |entry: LogEntry, steps: Vec<Step>| {
@@ -125,20 +128,27 @@ impl Updates<'_> {
             RepOp { pg, entry, others, info, committed, steps, hops_wanted }
         };
         let Receivers { mut carry_out, log_only } = receivers;
+        let mut skips = Vec::new();
         if let Some(shards) = shards {
             // Each member gets the steps of its own shard.
             for osd in std::mem::take(&mut carry_out) {
-                let (steps, entry) = shards.of(&steps, self.core.interval.shard_of(osd));
-                cx.send_osd(osd, message(entry, steps));
+                let shard = self.core.interval.shard_of(osd);
+                let (steps, entry) = shards.of(&steps, shard);
+                if shard.is_some_and(|shard| entry.skipped.skips(shard)) {
+                    skips.push(osd);
+                    cx.send_osd_later(osd, message(entry, steps));
+                } else {
+                    cx.send_osd(osd, message(entry, steps));
+                }
             }
         }
         for (members, steps) in [(log_only, Vec::new()), (carry_out, steps)] {
             if !members.is_empty() {
                 let envelope = message(entry.clone(), steps).seal(0, Target::default());
-                let to = |osd| Output::ToOsd { osd, envelope: envelope.clone() };
-                cx.outbox.outputs.extend(members.into_iter().map(to));
+                members.into_iter().for_each(|osd| cx.outbox.send(osd, envelope.clone()));
             }
         }
+        skips
     }
 
     /// Takes the primary's update that has come to this member; its first byte did at `began`. Returns the version up
@@ -242,18 +252,23 @@ impl Updates<'_> {
         }
         self.serve_if_settled(cx, osd);
         let was_to_stay = self.state.durability().is_brought_to_stay();
-        if !self.state.durability_mut().commit(cx.whoami) {
-            return;
+        if self.state.durability_mut().commit(cx.whoami) {
+            self.all_have_more(cx, was_to_stay);
         }
+        let last_member = (osd != cx.whoami).then_some(osd);
+        if self.state.end_done(cx.whoami, last_member) {
+            self.cause(cx, Effect::UpdatesDone);
+        }
+    }
+
+    /// Acts on it that all have more without whom no client is answered. `was_to_stay`: what was brought to members
+    /// whole had come to stay before.
+    fn all_have_more(&mut self, cx: &mut Context<'_>, was_to_stay: bool) {
         if self.core.protection().keeps_undo() {
             self.members.iter().for_each(|(osd, _)| self.serve_if_settled(cx, osd));
             if !was_to_stay && self.state.durability().is_brought_to_stay() {
                 self.members_changed(cx);
             }
-        }
-        let last_member = (osd != cx.whoami).then_some(osd);
-        if self.state.end_committed(last_member) {
-            self.cause(cx, Effect::UpdatesDone);
         }
     }
 }

@@ -20,12 +20,14 @@ pub(super) struct UpdateInFlight {
     pub(super) acks: Vec<MemberAck>,
     /// Effects on watches when it is durable.
     pub(super) watch: Vec<WatchEffect>,
+    /// Members whose shards it skips: they are told of it later, and its client is answered without them.
+    pub(super) skips: Vec<OsdId>,
 }
 
-/// One update that all have without whom no client is answered. Its client waits for the answer.
+/// One update that all have that it touches, and without whom no client is answered. Its client waits for the answer.
 #[derive(Debug)]
 pub(crate) struct DoneUpdate {
-    version: EVersion,
+    pub version: EVersion,
     pub op: ClientOp,
     pub reply: OsdOpReply,
     pub acks: Vec<MemberAck>,
@@ -67,13 +69,14 @@ impl Replication {
         self.in_flight.push_back(update);
     }
 
-    /// Takes updates that are committed out of those in flight. `last_member`: whose acknowledgement has committed
-    /// them, if it is not the primary's own. Returns true if there are any.
-    pub(super) fn end_committed(&mut self, last_member: Option<OsdId>) -> bool {
-        let committed = self.durability.committed();
-        let count = self.in_flight.partition_point(|update| update.version <= committed);
+    /// Takes updates whose clients can be answered out of those in flight: all have them that they touch, and without
+    /// whom no client is answered, and so it is with those before them. `whoami` is the primary. `last_member`: whose
+    /// acknowledgement ends them, if it is not the primary's own. Returns true if there are any.
+    pub(super) fn end_done(&mut self, whoami: OsdId, last_member: Option<OsdId>) -> bool {
+        let is_done = |update: &&UpdateInFlight| self.durability.is_done(update.version, &update.skips, whoami);
+        let count = self.in_flight.iter().take_while(is_done).count();
         let done = self.in_flight.drain(..count).map(|update| {
-            let UpdateInFlight { version, op, reply, acks, watch } = update;
+            let UpdateInFlight { version, op, reply, acks, watch, .. } = update;
             DoneUpdate { version, op, reply, acks, watch, last_member }
         });
         self.done.extend(done);
@@ -145,7 +148,7 @@ mod tests {
         let reply = OsdOpReply::to(&request, 0, Epoch(1));
         let times = OpTimes::new(Duration::ZERO, Duration::ZERO);
         let op = ClientOp::new(SessionId(3), version, ReqId::default(), request, times);
-        UpdateInFlight { version: at(version), op, reply, acks: Vec::new(), watch: Vec::new() }
+        UpdateInFlight { version: at(version), op, reply, acks: Vec::new(), watch: Vec::new(), skips: Vec::new() }
     }
 
     /// Updates of which nothing is durable.
@@ -153,7 +156,7 @@ mod tests {
         let mut replication = Replication::default();
         replication.durability_mut().start(&[PRIMARY], at(4));
         [6, 7, 9].into_iter().for_each(|version| replication.begin(update(version)));
-        assert!(!replication.end_committed(None));
+        assert!(!replication.end_done(PRIMARY, None));
         replication
     }
 
@@ -162,7 +165,7 @@ mod tests {
         let mut replication = of_three();
         replication.durability_mut().note_durable(PRIMARY, at(8));
         assert!(replication.durability_mut().commit(PRIMARY));
-        assert!(replication.end_committed(Some(OsdId(2))));
+        assert!(replication.end_done(PRIMARY, Some(OsdId(2))));
         replication
     }
 
@@ -188,7 +191,7 @@ mod tests {
     #[test]
     fn updates_end_in_their_order_and_are_unanswered_until_they_are_taken() {
         let mut replication = two_done();
-        assert!(!replication.end_committed(None), "they have ended");
+        assert!(!replication.end_done(PRIMARY, None), "they have ended");
         assert_eq!(replication.ops().map(|op| op.tid).collect::<Vec<_>>(), [6, 7, 9]);
         assert_eq!(replication.sessions().count(), 3);
         let done: Vec<_> = replication.take_done().into_iter().map(|done| (done.op.tid, done.last_member)).collect();

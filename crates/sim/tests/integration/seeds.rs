@@ -22,6 +22,8 @@ const SNAP_RUNS: u64 = 110;
 /// Number of runs with snapshots of erasure-coded pools.
 const CODED_SNAP_RUNS: u64 = 20;
 const OVERWRITE_RUNS: u64 = 24;
+/// Number of runs in which OSDs pass for earlier software at first.
+const UPGRADE_RUNS: u64 = 12;
 /// Number of runs with clients that watch.
 const WATCH_RUNS: u64 = 20;
 /// Number of runs of either kind with reads that any member answers.
@@ -214,6 +216,17 @@ fn overwrites_of_coded_pools_keep_what_objects_were() {
     let count = runs("NACRE_SIM_OVERWRITE_SEEDS", OVERWRITE_RUNS);
     check(kinds.into_iter().flat_map(|kind| (0..count / 2).map(of_kind(kind))));
     check([1026, 1056].into_iter().map(of_kind(sim::setup::CODED_SEEDS)));
+}
+
+/// OSDs pass for earlier software until their first restart, so that updates of erasure-coded objects begin to skip
+/// shards somewhere.
+#[test]
+fn osds_of_earlier_software_become_newer_while_clients_overwrite() {
+    let wishes = Wishes { small: true, upgrades: true, ..Wishes::default() };
+    let of_kind = |seed: u64| sim::setup::OVERWRITE_SEEDS + sim::setup::CODED_SEEDS + seed;
+    check_by((0..UPGRADE_RUNS).map(of_kind), |seed| {
+        sim::check(&Setup::of(seed, &wishes), &Setup::flags(seed, &wishes)).map(drop)
+    });
 }
 
 /// Clients take snapshots of erasure-coded pools. `NACRE_SIM_CODED_SNAP_SEEDS=n`: `n` seeds instead of the usual

@@ -61,11 +61,23 @@ pub struct OsdBoot {
     pub device_class: String,
     /// Shown by `ceph osd metadata`.
     pub metadata: BTreeMap<String, String>,
+    /// Bits of [`osd_features`] that the OSD's software has. Software before version 2 tells none.
+    pub features: u64,
 }
 
-message!(OsdBoot = kind::OSD_BOOT, version 1 {
-    fsid, osd, osd_uuid, public_addrs, cluster_addrs, hb_back_addrs, hb_front_addrs, epoch, weight, location, device_class, metadata,
+message!(OsdBoot = kind::OSD_BOOT, version 2 {
+    fsid, osd, osd_uuid, public_addrs, cluster_addrs, hb_back_addrs, hb_front_addrs, epoch, weight, location, device_class, metadata;
+    since 2 { features },
 });
+
+/// Abilities of an OSD's software that earlier software lacks. Monitors put these bits into the map, among the bits
+/// that an OSD of Ceph has there; Ceph gives them no meaning.
+pub mod osd_features {
+    /// Reads log entries of updates that skip shards, and does not take such shards for stale.
+    pub const SKIPPED_SHARDS: u64 = 1 << 62;
+    /// All bits that this software has.
+    pub const ALL: u64 = SKIPPED_SHARDS;
+}
 
 /// Space and speed of one OSD.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -532,6 +544,35 @@ mod tests {
         };
         let told = OsdBeacon { pings: Some(vec![ping]), ..silent };
         assert_eq!(OsdBeacon::open(&told.clone().seal(0, Target::PACIFIC)).expect("its own encoding"), told);
+    }
+
+    #[test]
+    fn an_osd_of_earlier_software_tells_no_features() {
+        let told = OsdBoot {
+            fsid: Fsid([1; 16]),
+            osd: OsdId(3),
+            osd_uuid: Fsid([2; 16]),
+            public_addrs: EntityAddrVec::default(),
+            cluster_addrs: EntityAddrVec::default(),
+            hb_back_addrs: EntityAddrVec::default(),
+            hb_front_addrs: EntityAddrVec::default(),
+            epoch: Epoch(9),
+            weight: 0x1_0000,
+            location: BTreeMap::new(),
+            device_class: "ssd".to_owned(),
+            metadata: BTreeMap::from([("hostname".to_owned(), "here".to_owned())]),
+            features: osd_features::ALL,
+        };
+        let sealed = told.clone().seal(0, Target::PACIFIC);
+        assert_eq!(OsdBoot::open(&sealed).expect("its own encoding"), told);
+        assert_eq!(sealed.front[1], 1, "monitors of earlier software read it");
+        // Version 1 ended before the features: eight bytes.
+        let mut earlier = sealed.front[..sealed.front.len() - 8].to_vec();
+        earlier[0] = 1;
+        let length = u32::try_from(earlier.len() - 6).expect("short");
+        earlier[2..6].copy_from_slice(&length.to_le_bytes());
+        let envelope = crate::Envelope { front: earlier.into(), ..sealed };
+        assert_eq!(OsdBoot::open(&envelope).expect("version 1"), OsdBoot { features: 0, ..told });
     }
 
     #[test]

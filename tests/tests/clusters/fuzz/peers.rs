@@ -193,6 +193,7 @@ fn reported(epoch: u64, random: &mut Random) -> Envelope {
                 location: BTreeMap::from([("host".to_owned(), "elsewhere".to_owned())]),
                 device_class: "ssd".to_owned(),
                 metadata: BTreeMap::new(),
+                features: plausible(random),
             }
             .seal(tid, target)
         }

@@ -261,6 +261,7 @@ pub(super) fn boot_message(id: i32, host: &str, nonce: u32) -> nacre::OsdBoot {
         location: BTreeMap::from([("host".to_owned(), host.to_owned())]),
         device_class: "ssd".to_owned(),
         metadata: BTreeMap::from([("hostname".to_owned(), host.to_owned())]),
+        features: nacre::osd_features::ALL,
     }
 }
 

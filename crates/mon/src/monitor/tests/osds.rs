@@ -18,6 +18,86 @@ fn an_osd_that_starts_is_placed_and_marked_up() {
 }
 
 #[test]
+fn once_all_osds_tell_what_they_can_none_that_cannot_gets_in() {
+    let bit = nacre::osd_features::SKIPPED_SHARDS;
+    let mut h = Harness::new();
+    let start = |h: &mut Harness, id: i32, nonce: u32, features: u64| {
+        let session = h.open(EntityType::OSD, id.into());
+        let boot = nacre::OsdBoot { features, ..boot_message(id, &format!("host{id}"), nonce) };
+        h.say(session, boot.clone());
+        h.pass(secs(1));
+        (session, boot)
+    };
+    // Bits that these monitors do not know are not shown.
+    for id in 0..3 {
+        start(&mut h, id, 1, if id == 0 { 0 } else { bit | 1 << 63 });
+        assert_eq!(h.map().osd(OsdId(id)).unwrap().xinfo.features & !bit, wire::codec::features::PACIFIC);
+    }
+    assert!(h.map().is_up(OsdId(0)) && !h.map().all_osds_have(bit), "osd.0 has earlier software");
+    // Earlier software may come back as long as one OSD has it, though that is down.
+    let client = h.client();
+    assert_eq!(h.command(client, r#"{"prefix": "osd down", "ids": ["0"]}"#).result, 0);
+    start(&mut h, 1, 2, 0);
+    assert!(is_at(h.map(), OsdId(1), &addrs(1, 2)) && h.map().is_up(OsdId(1)));
+    start(&mut h, 1, 3, bit);
+    assert!(!h.map().all_osds_have(bit));
+    // A start with earlier software that is on its way when the last of the others tells comes too late.
+    h.hold_commits = true;
+    start(&mut h, 0, 2, bit);
+    let (late, boot) = start(&mut h, 1, 4, 0);
+    h.release_commits();
+    h.pass(secs(1));
+    assert!(h.map().all_osds_have(bit));
+    assert!(!is_at(h.map(), OsdId(1), &addrs(1, 4)), "it has not come up");
+    h.say(late, boot);
+    assert_eq!(h.heard::<nacre::OsdRefused>(late).len(), 1);
+    // A new OSD is as little welcome, and those that can it come and go as before.
+    let (session, _) = start(&mut h, 7, 1, 0);
+    assert_eq!(h.heard::<nacre::OsdRefused>(session).len(), 1);
+    assert!(!h.map().exists(OsdId(7)));
+    start(&mut h, 7, 1, bit);
+    start(&mut h, 1, 5, bit);
+    assert!(h.map().is_up(OsdId(7)) && is_at(h.map(), OsdId(1), &addrs(1, 5)));
+    assert!(h.map().all_osds_have(bit));
+}
+
+#[test]
+fn who_is_made_anew_in_place_of_earlier_software_lets_none_in() {
+    let bit = nacre::osd_features::SKIPPED_SHARDS;
+    let mut h = Harness::new();
+    let uuid = Fsid(9u128.to_le_bytes());
+    let start = |h: &mut Harness, id: i32, nonce: u32, features: u64| {
+        let session = h.open(EntityType::OSD, id.into());
+        let boot = nacre::OsdBoot { features, ..boot_message(id, &format!("host{id}"), nonce) };
+        let osd_uuid = if nonce == 1 { boot.osd_uuid } else { uuid };
+        h.say(session, nacre::OsdBoot { osd_uuid, ..boot });
+        h.pass(secs(1));
+        h.heard::<nacre::OsdRefused>(session).len()
+    };
+    start(&mut h, 0, 1, 0);
+    start(&mut h, 1, 1, bit);
+    assert!(!h.map().all_osds_have(bit));
+    let client = h.client();
+    let commands = [
+        r#"{"prefix": "osd down", "ids": ["0"]}"#.to_owned(),
+        r#"{"prefix": "osd destroy", "id": 0, "yes_i_really_mean_it": true}"#.to_owned(),
+        format!(r#"{{"prefix": "osd new", "uuid": "{uuid}", "id": 0}}"#),
+        // It is not new any more, and was never started.
+        r#"{"prefix": "osd reweight", "id": 0, "weight": 1.0}"#.to_owned(),
+    ];
+    for (at, command) in commands.iter().enumerate() {
+        let answer = h.command(client, command);
+        assert_eq!(answer.result, 0, "{command}: {}", answer.status);
+        h.pass(secs(1));
+        assert_eq!(h.map().all_osds_have(bit), at > 0, "{command}");
+    }
+    assert_eq!(start(&mut h, 0, 2, 0), 1, "its software is earlier still");
+    assert!(!h.map().is_up(OsdId(0)));
+    assert_eq!(start(&mut h, 0, 3, bit), 0);
+    assert!(h.map().is_up(OsdId(0)) && h.map().all_osds_have(bit));
+}
+
+#[test]
 fn many_starts_share_an_epoch() {
     let mut h = Harness::new();
     h.hold_commits = true;
