@@ -13,7 +13,7 @@ use crate::intake::backoffs::Backoffs;
 use crate::intake::memory::Held;
 use crate::messages::PgInterval;
 use crate::messages::peering::{Agreed, MemberState, PgNotify};
-use crate::messages::table::PeerBound;
+use crate::messages::table::{GroupMessage, PeerBound};
 use crate::ops::Limits;
 use crate::rights::ClientRights;
 use crate::tuning::Tuning;
@@ -188,12 +188,12 @@ pub(crate) struct Agenda {
     pub effects: BTreeSet<(PgId, Effect)>,
 }
 
-/// Messages to another OSD that wait for others to go with.
+/// Messages to another OSD that wait for others to go with, each about one group.
 #[derive(Default)]
 pub(crate) struct Postponed {
     /// When the first of them was postponed.
     since: Duration,
-    messages: Vec<Envelope>,
+    messages: Vec<(PgId, Envelope)>,
 }
 
 /// Time that a postponed message waits at the most.
@@ -209,10 +209,20 @@ impl Outbox {
         self.sent_to.push(osd);
     }
 
-    /// Sends a message to another OSD together with the next that goes there, or after a while.
-    pub fn send_later(&mut self, osd: OsdId, envelope: Envelope, now: Duration) {
+    /// Sends a message for which nothing that was postponed matters but what is about `group`. It takes nothing else
+    /// along: the OSD would have to write and flush for that.
+    pub fn send_beside(&mut self, osd: OsdId, group: Option<PgId>, envelope: Envelope) {
+        let matters = |postponed: &Postponed| postponed.messages.iter().any(|(about, _)| Some(*about) == group);
+        if self.postponed.get(&osd).is_some_and(matters) {
+            self.send_postponed(osd);
+        }
+        self.outputs.push(Output::ToOsd { osd, envelope });
+    }
+
+    /// Sends a message about `group` to another OSD together with the next that goes there, or after a while.
+    pub fn send_later(&mut self, osd: OsdId, group: PgId, envelope: Envelope, now: Duration) {
         let postponed = self.postponed.entry(osd).or_insert(Postponed { since: now, messages: Vec::new() });
-        postponed.messages.push(envelope);
+        postponed.messages.push((group, envelope));
         if postponed.messages.len() >= POSTPONED_MAX {
             self.send_postponed(osd);
         }
@@ -220,7 +230,7 @@ impl Outbox {
 
     fn send_postponed(&mut self, osd: OsdId) {
         if let Some(postponed) = self.postponed.remove(&osd) {
-            self.outputs.extend(postponed.messages.into_iter().map(|envelope| Output::ToOsd { osd, envelope }));
+            self.outputs.extend(postponed.messages.into_iter().map(|(_, envelope)| Output::ToOsd { osd, envelope }));
         }
     }
 
@@ -315,9 +325,24 @@ impl Context<'_> {
         self.outbox.send(osd, message.seal(0, Target::default()));
     }
 
-    /// Sends a message for which nobody waits; order is kept.
-    pub fn send_osd_later(&mut self, osd: OsdId, message: impl PeerBound) {
-        self.outbox.send_later(osd, message.seal(0, Target::default()), self.now);
+    /// Sends a message for which nobody waits. Order is kept towards all messages but those that
+    /// [`answer_osd`](Context::answer_osd) sends, and those about other groups that [`ask_osd`](Context::ask_osd) does.
+    pub fn send_osd_later(&mut self, osd: OsdId, message: impl GroupMessage) {
+        let group = message.pg().pgid;
+        self.outbox.send_later(osd, group, message.seal(0, Target::default()), self.now);
+    }
+
+    /// Answers a primary about its groups. What was postponed is about others, whose primary this OSD is.
+    pub fn answer_osd(&mut self, osd: OsdId, message: impl PeerBound) {
+        debug_assert_ne!(osd, self.whoami, "messages to oneself are handled in place");
+        self.outbox.send_beside(osd, None, message.seal(0, Target::default()));
+    }
+
+    /// Asks a member about one group.
+    pub fn ask_osd(&mut self, osd: OsdId, message: impl GroupMessage) {
+        debug_assert_ne!(osd, self.whoami, "messages to oneself are handled in place");
+        let group = message.pg().pgid;
+        self.outbox.send_beside(osd, Some(group), message.seal(0, Target::default()));
     }
 
     /// Tells whether clients' latency lets `group` send something to heal others now; where not, it goes on by itself
@@ -397,5 +422,65 @@ impl Context<'_> {
         let ticket = self.store.submit_owed(txn)?;
         self.agenda.commits.push_back((ticket, pgid, then));
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::messages::peering::PgLogGet;
+
+    const OTHER: OsdId = OsdId(3);
+
+    fn group(seed: u32) -> PgId {
+        PgId { pool: types::PoolId(1), seed }
+    }
+
+    fn message(tid: u64) -> Envelope {
+        let pg = PgInterval { pgid: group(0), since: Epoch(1) };
+        PgLogGet { pg, since: EVersion::ZERO }.seal(tid, Target::default())
+    }
+
+    /// Returns what was sent since the last time.
+    fn sent(outbox: &mut Outbox) -> Vec<u64> {
+        let tid = |output| match output {
+            Output::ToOsd { osd: OTHER, envelope } => envelope.header.tid,
+            other => panic!("{other:?}"),
+        };
+        std::mem::take(&mut outbox.outputs).into_iter().map(tid).collect()
+    }
+
+    #[test]
+    fn what_is_postponed_goes_with_the_next_message_that_may_take_it_along() {
+        let mut outbox = Outbox::default();
+        let at = Duration::from_millis;
+        outbox.send_later(OTHER, group(1), message(1), at(7));
+        outbox.send_beside(OTHER, None, message(2));
+        outbox.send_beside(OTHER, Some(group(2)), message(3));
+        outbox.settle_postponed(at(8));
+        assert_eq!(sent(&mut outbox), [2, 3]);
+        outbox.send_later(OTHER, group(2), message(4), at(9));
+        outbox.send_beside(OTHER, Some(group(2)), message(5));
+        assert_eq!(sent(&mut outbox), [1, 4, 5], "order within the group");
+        // Before another message of the turn, and behind it.
+        outbox.send_later(OTHER, group(1), message(6), at(9));
+        outbox.send(OTHER, message(7));
+        outbox.send_later(OTHER, group(1), message(8), at(9));
+        assert_eq!(sent(&mut outbox), [6, 7]);
+        outbox.settle_postponed(at(9));
+        assert_eq!((sent(&mut outbox), outbox.postponed_until()), (vec![8], None));
+        // Once it has waited for long, in another turn.
+        outbox.send_later(OTHER, group(1), message(9), at(10));
+        outbox.settle_postponed(at(29));
+        assert_eq!((sent(&mut outbox), outbox.postponed_until()), (vec![], Some(at(30))));
+        outbox.settle_postponed(at(30));
+        assert_eq!(sent(&mut outbox), [9]);
+        // As many as may wait go at once.
+        (0..POSTPONED_MAX as u64).for_each(|tid| outbox.send_later(OTHER, group(1), message(tid), at(31)));
+        assert_eq!(sent(&mut outbox).len(), POSTPONED_MAX);
+        outbox.send_later(OTHER, group(1), message(1), at(31));
+        outbox.forget_postponed(OTHER);
+        outbox.settle_postponed(at(90));
+        assert_eq!(sent(&mut outbox), []);
     }
 }

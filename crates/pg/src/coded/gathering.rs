@@ -88,7 +88,7 @@ impl Gatherer<'_> {
             match old_shard {
                 Some(shard) => self.ask_for_old_shard(cx, osd, shard, read),
                 None if osd == cx.whoami => self.state.own.push_back(Own::Asked(read)),
-                None => cx.send_osd(osd, read),
+                None => cx.ask_osd(osd, read),
             }
         }
     }

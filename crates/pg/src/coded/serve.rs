@@ -68,7 +68,7 @@ impl Gatherer<'_> {
         let reply = ShardReadReply { pg, read, outcome, attrs, omap, data };
         match serve.to == cx.whoami {
             true => self.state.own.push_back(Own::Answered(reply)),
-            false => cx.send_osd(serve.to, reply),
+            false => cx.answer_osd(serve.to, reply),
         }
     }
 }

@@ -593,7 +593,7 @@ impl Shard {
         }
         for (osd, durable) in replies {
             let hops = self.rep_hops.remove(&osd).unwrap_or_default();
-            self.host.context().send_osd(osd, RepOpReply { durable, hops });
+            self.host.context().answer_osd(osd, RepOpReply { durable, hops });
         }
         self.flush_monitor_requests(epoch);
     }
