@@ -149,6 +149,12 @@ mutants! {
     ShardOfAnyVersion "shard-of-any-version" Coding "a shard is read in any version that is here",
     LongestShardLogLeads "longest-shard-log-leads" Coding "the longest of the shards' logs becomes the group's, though \
         too few shards may have its updates",
+    TouchedNotAwaited "touched-not-awaited" Coding "an update that skips some shards is answered without waiting for \
+        those that it touches",
+    UntoldOvertaken "untold-overtaken" Coding "a shard is read before its OSD is told of the updates that skip it",
+    SkippedUndoLost "skipped-undo-lost" Coding "a shard that takes over an update which skips it cannot take it back",
+    SplitForgetsSkips "split-forgets-skips" Coding "a split group does not know which shards the other group's updates \
+        skip",
     SkipsUntold "skips-untold" Coding "updates skip shards though some OSD has not told that it understands that",
     SkippedIsStale "skipped-is-stale" Coding "the group's log ends before an update that a shard lacks which it skips",
     AnsweredForgotten "answered-forgotten" Coding "a primary does not remember what clients were answered for before \

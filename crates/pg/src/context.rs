@@ -19,6 +19,7 @@ use crate::rights::ClientRights;
 use crate::tuning::Tuning;
 use crate::updates::rooms::Rooms;
 use crate::updates::trim_turns::TrimTurns;
+use mutant::Mutant;
 use osdmap::OsdMap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -212,7 +213,9 @@ impl Outbox {
     /// Sends a message for which nothing that was postponed matters but what is about `group`. It takes nothing else
     /// along: the OSD would have to write and flush for that.
     pub fn send_beside(&mut self, osd: OsdId, group: Option<PgId>, envelope: Envelope) {
-        let matters = |postponed: &Postponed| postponed.messages.iter().any(|(about, _)| Some(*about) == group);
+        let matters = |postponed: &Postponed| {
+            postponed.messages.iter().any(|(about, _)| Some(*about) == group) && !mutant::is(Mutant::UntoldOvertaken)
+        };
         if self.postponed.get(&osd).is_some_and(matters) {
             self.send_postponed(osd);
         }

@@ -39,7 +39,8 @@ impl Skipped {
 
     /// Returns what takes the update back on a shard that it skips, once that has taken [`info`](Self::info).
     pub(crate) fn undo_for(&self, shard: Option<u8>) -> Option<Undo> {
-        self.info_for(shard).filter(|_| !self.info_before.is_empty())?;
+        let is_known = !self.info_before.is_empty() && !mutant::is(Mutant::SkippedUndoLost);
+        self.info_for(shard).filter(|_| is_known)?;
         let attrs = vec![(Bytes::from_static(OBJECT_INFO_ATTR), Some(self.info_before.clone()))];
         Some(Undo::Restore { shard_bytes: self.shard_bytes, attrs })
     }

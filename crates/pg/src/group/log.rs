@@ -135,7 +135,10 @@ impl LogEntry {
             user_version: self.user_version,
             mtime: self.mtime,
             // Of the updates of all objects some may not have been told to shards that they skip.
-            skipped: Skipped { shards: self.skipped.shards, ..Skipped::default() },
+            skipped: match mutant::is(Mutant::SplitForgetsSkips) {
+                true => Skipped::default(),
+                false => Skipped { shards: self.skipped.shards, ..Skipped::default() },
+            },
             ..LogEntry::new(self.version, LogKind::Unchanged, object)
         }
     }
