@@ -410,6 +410,23 @@ impl Context<'_> {
         Ok(())
     }
 
+    /// Hands a transaction to the store for whose durability nobody waits: it goes to the device with others.
+    pub fn submit_patiently(&mut self, txn: Transaction, then: OnCommit) -> Result<(), SubmitError> {
+        let pgid = txn.pg;
+        let ticket = self.store.submit_patiently(txn)?;
+        self.agenda.commits.push_back((ticket, pgid, then));
+        Ok(())
+    }
+
+    /// Submits as [`submit_or_stop`](Context::submit_or_stop) does a transaction for whose durability nobody waits.
+    pub fn submit_or_stop_patiently(&mut self, txn: Transaction, then: OnCommit) {
+        let pgid = txn.pg;
+        match self.store.submit_owed_patiently(txn) {
+            Ok(ticket) => self.agenda.commits.push_back((ticket, pgid, then)),
+            Err(error) => self.outbox.outputs.push(Output::Fatal(Fatal::ChangeRefused { pgid, error })),
+        }
+    }
+
     /// Submits a transaction that no client can be told about, and for which there is room by promise: if it fails, the
     /// OSD stops.
     pub fn submit_or_stop(&mut self, txn: Transaction, then: OnCommit) {

@@ -432,7 +432,8 @@ impl Shard {
     pub(crate) fn group_wake(&self) -> Option<Duration> {
         let agenda = &self.host.agenda;
         let first = [agenda.wakes.first(), agenda.sends_later.first(), agenda.hedges.first()];
-        first.into_iter().flatten().map(|(at, _)| *at).chain(self.host.outbox.postponed_until()).min()
+        let of_groups = first.into_iter().flatten().map(|(at, _)| *at);
+        of_groups.chain(self.host.outbox.postponed_until()).chain(self.host.store.patient_until()).min()
     }
 
     /// Returns the time when a turn is due though nothing happens.

@@ -199,14 +199,64 @@ fn an_update_that_a_touched_shard_lacks_is_taken_back() {
     }
 }
 
-/// Has an OSD's power fail, whose drive lied about flushes: it comes back as it was `before`.
-fn lies(cluster: &mut Cluster, osd: OsdId, before: SimDevice) {
-    *cluster.device_of(osd) = before;
+/// Has an OSD's power fail. It comes back.
+fn restarts(cluster: &mut Cluster, osd: OsdId) {
     cluster.lose_power(osd);
     let maps = cluster.message(Epoch(1), cluster.map.epoch);
     cluster.maps(osd, &maps).expect("the maps are good");
     cluster.mark_down(osd.0);
     cluster.mark_up(osd.0);
+}
+
+/// Has an OSD's power fail, whose drive lied about flushes: it comes back as it was `before`.
+fn lies(cluster: &mut Cluster, osd: OsdId, before: SimDevice) {
+    *cluster.device_of(osd) = before;
+    restarts(cluster, osd);
+}
+
+#[test]
+fn a_primary_whose_shard_is_skipped_is_not_waited_for() {
+    for (stuck, is_answered) in [(A, true), (B, false), (C, true), (F, false)] {
+        let (mut cluster, session) = written(9);
+        let before = head(&mut cluster, A);
+        // The old bytes are read of B.
+        cluster.cut.insert((A, B));
+        overwrite(&mut cluster, session);
+        cluster.cut.clear();
+        while cluster.in_transit_of(A, B, PeerKind::RepOp.number()).is_empty() {
+            (0..7).for_each(|pick| cluster.step(pick));
+        }
+        cluster.stuck_disks.insert(stuck);
+        cluster.settle_now();
+        assert_eq!(cluster.answers_to(1).len(), usize::from(is_answered), "{stuck}");
+        assert_eq!(head(&mut cluster, A), before + 1);
+        cluster.stuck_disks.clear();
+        cluster.settle();
+        assert_eq!(cluster.answers_to(1), [(session, 0, String::new())], "{stuck}");
+        assert_eq!(cluster.content(A), new());
+    }
+}
+
+#[test]
+fn who_starts_again_without_what_skips_it_lacks_nothing() {
+    // Some that were not told; the primary, which has told others before it had it; and all.
+    for osds in [&[C][..], &[C, D], &[A], &[A, D], &[A, B, C, D, E, F]] {
+        let (mut cluster, session) = written(10);
+        cluster.cut.extend([(A, C), (A, D)]);
+        overwrite(&mut cluster, session);
+        assert_eq!(cluster.answers_to(1), [(session, 0, String::new())]);
+        let end = head(&mut cluster, A);
+        osds.iter().for_each(|osd| restarts(&mut cluster, *osd));
+        cluster.cut.clear();
+        cluster.update_all();
+        cluster.heal(4);
+        assert!(cluster.is_active(A), "{osds:?}");
+        assert_eq!(cluster.content(A), new(), "{osds:?}");
+        assert_eq!([A, B, C, D, E, F].map(|osd| head(&mut cluster, osd)), [end; 6], "{osds:?}");
+        for osd in [A, B, C, D, E, F] {
+            assert!(pg(&mut cluster, osd).core.missing.is_empty(), "{osd} of {osds:?}");
+        }
+    }
 }
 
 /// The primary knows for what clients were answered, though those that the update skips were not told of it.
@@ -327,4 +377,33 @@ fn what_was_not_told_when_a_session_ended_or_a_group_was_split_is_told_in_the_ne
             assert!(cluster.shard(osd).groups().all(|pg| pg.core.missing.is_empty()), "{osd} {is_split}");
         }
     }
+}
+
+#[test]
+fn updates_behind_one_that_went_to_another_group_outlive_the_split() {
+    let (mut cluster, session) = written(11);
+    // In another of four groups than the object of the other tests.
+    let other = (8, &b"other"[..]);
+    let ask = |cluster: &mut Cluster, tid, op| cluster.ask_of(A, session, tid, cluster.map.epoch, 0, other, op);
+    ask(&mut cluster, 20, Op::write_full(Bytes::from(old())));
+    cluster.settle();
+    cluster.pass(Duration::from_secs(2));
+    cluster.cut.extend([(A, C), (A, D)]);
+    overwrite(&mut cluster, session);
+    ask(&mut cluster, 21, Op::write((CHANGED * UNIT) as u64, Bytes::from("~".repeat(UNIT))));
+    cluster.settle_now();
+    overwrite_as(&mut cluster, session, 22);
+    for tid in [1, 20, 21, 22] {
+        assert_eq!(cluster.answers_to(tid), [(session, 0, String::new())], "{tid}");
+    }
+    cluster.cut.clear();
+    cluster.split(4);
+    cluster.update_all();
+    cluster.heal(2);
+    assert_eq!(cluster.content(A), new());
+    let epoch = cluster.map.epoch;
+    let reader = cluster.connect(A);
+    cluster.ask_of(A, reader, 23, epoch, 0, other, Op::read(0, 0));
+    cluster.settle();
+    assert_eq!(cluster.answers_to(23), [(reader, 0, new())]);
 }

@@ -64,9 +64,11 @@ impl Updates<'_> {
         let logged = self.core.logged_transaction(cx, &entries, &info, own_steps, committed);
         let LoggedTransaction { transaction, log_tail, forgotten, rolled_forward } = logged;
         let then = OnCommit::PrimaryUpdate { since: self.core.interval.since, version };
+        let is_skipped = self.is_skipped_here(&entries);
         let submitted = match update.is_removal {
             // State that erasure-coded groups keep of the object for a moment is small.
             true => cx.submit_owed(transaction, then),
+            false if is_skipped => cx.submit_patiently(transaction, then),
             false => cx.submit(transaction, then),
         };
         if let Err(error) = submitted {
@@ -91,10 +93,17 @@ impl Updates<'_> {
                 objects: entries.iter().map(|entry| entry.object.clone()).collect(),
             },
         };
-        let skips = self.send_update(cx, receivers, &entries, (steps, shards), (committed, op.times.sampled));
+        let mut skips = self.send_update(cx, receivers, &entries, (steps, shards), (committed, op.times.sampled));
+        skips.extend(is_skipped.then_some(cx.whoami));
         self.core.append_logged(entries, (log_tail, forgotten), rolled_forward);
         self.state.begin(UpdateInFlight { version, op, reply, acks: Vec::new(), watch, skips });
         Ok(later)
+    }
+
+    /// Tells whether an update with these entries skips the shard of this OSD: nobody waits for it to be durable here.
+    fn is_skipped_here(&self, entries: &[LogEntry]) -> bool {
+        let shard = self.core.id.pool.shard();
+        shard.is_some_and(|shard| entries.iter().all(|entry| entry.skipped.skips(shard)))
     }
 
     /// Returns the members that get an update with these entries, by whether they carry it out.
@@ -111,8 +120,8 @@ impl Updates<'_> {
     }
 
     /// Sends an update to members. `steps` are those of all, with what differs from shard to shard. All members have
-    /// what is `committed`; they tell how long it took them if `hops_wanted`. Returns the members whose shards it skips,
-    /// which are told later.
+    /// what is `committed`; they tell how long it took them if `hops_wanted`. Returns the members that are told later,
+    /// as it skips their shards.
     fn send_update(
         &self,
         cx: &mut Context<'_>,
@@ -188,11 +197,15 @@ impl Updates<'_> {
         self.core.info.last_update = version;
         message.steps.extend(self.core.lacks_what_goes_back(&entries));
         let logged = self.core.logged_transaction(cx, &entries, &self.core.info, message.steps, message.committed);
+        let is_skipped = self.is_skipped_here(&entries);
         self.core.append_logged(entries, (logged.log_tail, logged.forgotten), logged.rolled_forward);
         if mutant::is(Mutant::MemberAcksEarly) {
             cx.send_osd(from, RepOpReply { durable: vec![(message.pg, version)], hops: Vec::new() });
         }
-        cx.submit_or_stop(logged.transaction, then);
+        match is_skipped {
+            true => cx.submit_or_stop_patiently(logged.transaction, then),
+            false => cx.submit_or_stop(logged.transaction, then),
+        }
         Some(message.committed)
     }
 

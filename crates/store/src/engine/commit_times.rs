@@ -34,7 +34,7 @@ impl CommitLog {
 }
 
 impl Store {
-    /// Sets the time. Only [`Store::commit_times`] depends on it.
+    /// Sets the time. [`Store::commit_times`] depends on it, and how long transactions wait for others.
     pub fn set_time(&mut self, now: Duration) {
         self.now = now;
     }

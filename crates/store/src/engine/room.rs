@@ -52,6 +52,11 @@ impl Store {
     /// already: it may take the reserve. A caller that promised room for it ([`Store::room_bytes`]) never gets
     /// [`SubmitError::NoSpace`].
     pub fn submit_owed(&mut self, txn: Transaction) -> Result<Ticket, SubmitError> {
-        self.take_in(txn, true)
+        self.take_in(txn, true, false)
+    }
+
+    /// Submits, like [`Store::submit_owed`], a transaction for which nobody waits ([`Store::submit_patiently`]).
+    pub fn submit_owed_patiently(&mut self, txn: Transaction) -> Result<Ticket, SubmitError> {
+        self.take_in(txn, true, true)
     }
 }

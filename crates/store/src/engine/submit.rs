@@ -164,14 +164,23 @@ impl Store {
     /// Accepts a transaction. Lookups from now on see it; some of them wait for it. It is durable when
     /// [`crate::StoreEvent::Committed`] names its ticket or a later one. Errors: nothing has happened.
     pub fn submit(&mut self, txn: Transaction) -> Result<Ticket, SubmitError> {
-        self.take_in(txn, false)
+        self.take_in(txn, false, false)
     }
 
-    pub(crate) fn take_in(&mut self, txn: Transaction, is_owed: bool) -> Result<Ticket, SubmitError> {
+    /// Submits, like [`Store::submit`], a transaction for which nobody waits: for a while ([`Store::patient_until`]) it
+    /// goes to the device only with another one.
+    pub fn submit_patiently(&mut self, txn: Transaction) -> Result<Ticket, SubmitError> {
+        self.take_in(txn, false, true)
+    }
+
+    pub(crate) fn take_in(&mut self, txn: Transaction, is_owed: bool, may_wait: bool) -> Result<Ticket, SubmitError> {
         let txn = self.admit(txn, is_owed)?;
         self.relocation.resume();
         self.relocation.compaction.disturb();
-        let ticket = self.turns.next_ticket();
+        let ticket = match may_wait {
+            true => self.turns.next_patient_ticket(self.now),
+            false => self.turns.next_ticket(),
+        };
         for step in &txn.steps {
             match &step.step {
                 Step::PgSet { .. } => drop(self.groups.insert(txn.pg)),

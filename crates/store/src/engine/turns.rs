@@ -29,6 +29,8 @@ const OVERLAP_BYTES_MIN: u64 = 128 << 10;
 /// Divisor of [`OVERLAP_BYTES_MIN`] once everything in flight is written and only its flush is waited for: data written
 /// meanwhile is then flushed at once.
 const FLUSHING_PART: u64 = 4;
+/// Time that a transaction waits at the most for others to go with, if its submitter does not wait for it.
+const PATIENCE: Duration = Duration::from_millis(20);
 /// Maximum data of one turn, so that a flood of large writes does not hold up the small ones behind it: 32 MiB.
 const TURN_DATA_BYTES_MAX: u64 = 32 << 20;
 /// Maximum size of one write request: 4 MiB, in at most as many pieces as one system call takes.
@@ -103,6 +105,10 @@ struct Turn {
 pub(crate) struct Turns {
     last_ticket: u64,
     last_staged: u64,
+    /// Ticket of the last transaction that is not to wait for others.
+    urgent: u64,
+    /// When the first transaction was submitted that waits for others to go with.
+    patient_since: Option<Duration>,
     staged: VecDeque<Staged>,
     turns: VecDeque<Turn>,
     flushing: Flushing,
@@ -122,6 +128,8 @@ impl Turns {
         Turns {
             last_ticket: 0,
             last_staged: 0,
+            urgent: 0,
+            patient_since: None,
             found_free: Vec::new(),
             staged: VecDeque::new(),
             turns: VecDeque::new(),
@@ -136,7 +144,21 @@ impl Turns {
     /// Returns the ticket of a new transaction.
     pub fn next_ticket(&mut self) -> u64 {
         self.last_ticket += 1;
+        self.urgent = self.last_ticket;
         self.last_ticket
+    }
+
+    /// Returns the ticket of a new transaction, which may wait for others to go with.
+    pub fn next_patient_ticket(&mut self, now: Duration) -> u64 {
+        self.last_ticket += 1;
+        self.patient_since.get_or_insert(now);
+        self.last_ticket
+    }
+
+    /// Returns until when staged transactions wait for others; `None` if one of them is not to wait.
+    fn patient_until(&self) -> Option<Duration> {
+        let may_wait = self.staged.front().is_some_and(|first| first.ticket > self.urgent);
+        self.patient_since.filter(|_| may_wait).map(|since| since + PATIENCE)
     }
 
     pub fn stage(&mut self, staged: Staged) {
@@ -246,7 +268,8 @@ impl Store {
                 self.vouch_for_freed_blocks();
                 break;
             }
-            if data_bytes < self.turns.data_bytes_min() {
+            let waits_for_others = self.turns.patient_until().is_some_and(|until| self.now < until);
+            if data_bytes < self.turns.data_bytes_min() || waits_for_others && limit == u64::MAX {
                 break;
             }
             if self.wal.has_room(record_bytes(body_bytes_max)) {
@@ -325,6 +348,9 @@ impl Store {
     /// Sends the first `count` staged transactions to the device as one turn.
     fn emit(&mut self, count: usize, by_checkpoint: bool) {
         let batch: Vec<Staged> = self.turns.staged.drain(..count).collect();
+        if self.turns.staged.is_empty() && self.turns.last_staged == self.turns.last_ticket {
+            self.turns.patient_since = None;
+        }
         let last_ticket = batch.iter().rev().find(|staged| !staged.internal).map(|staged| staged.ticket);
         let of_clients = || batch.iter().filter(|staged| !staged.internal);
         let freed_blocks = of_clients().flat_map(|staged| &staged.freed).map(|run| u64::from(run.count)).sum::<u64>();
@@ -385,6 +411,11 @@ impl Store {
             Turn { lsn, last_ticket, writes, vouches_for, freed, in_flight, by_checkpoint, handed_over, written };
         self.turns.turns.push_back(turn);
         self.pace_checkpoint();
+    }
+
+    /// Returns the time at which the caller should turn its loop for transactions that wait for others to go with.
+    pub fn patient_until(&self) -> Option<Duration> {
+        self.turns.patient_until().filter(|_| self.turns.turns.is_empty() && self.stopped.is_none())
     }
 
     /// Notes that the device has all requests that [`Store::poll_io`] has given so far, since `at`.

@@ -48,6 +48,52 @@ fn turn_of(bench: &mut Bench, writes: u64) -> Ticket {
 }
 
 #[test]
+fn what_nobody_waits_for_goes_with_the_next_transaction_or_after_a_while() {
+    let mut bench = Bench::new(1);
+    let at = Duration::from_millis;
+    let patient = |bench: &mut Bench, now| {
+        bench.store.set_time(at(now));
+        let ticket = bench.store.submit_owed_patiently(txn(vec![write(9, 0, vec![7; 4096])])).unwrap();
+        bench.store.end_turn();
+        ticket
+    };
+    // Carries out requests until none is left, and tells whether there were any.
+    let is_sent = |bench: &mut Bench| {
+        let mut any = false;
+        while !requests(bench).is_empty() {
+            any = true;
+            (0..bench.device.queued()).for_each(|_| complete(bench, 0));
+        }
+        any
+    };
+    patient(&mut bench, 3);
+    assert!(!is_sent(&mut bench));
+    assert_eq!(bench.store.patient_until(), Some(at(23)));
+    // With another one, in one turn.
+    let last = turn_of(&mut bench, 1);
+    assert!(requests(&mut bench).contains("ww") && bench.store.patient_until().is_none());
+    // One that comes while a turn is under way waits for that, and goes once it has waited for long.
+    let next = patient(&mut bench, 5);
+    assert_eq!((requests(&mut bench).as_str(), bench.store.patient_until()), ("", None));
+    (0..bench.device.queued()).for_each(|_| complete(&mut bench, 0));
+    assert!(is_sent(&mut bench), "the flush");
+    bench.store.end_turn();
+    assert_eq!((committed(&mut bench), bench.store.patient_until()), (Some(last), Some(at(25))));
+    let last = patient(&mut bench, 24);
+    assert!(next < last && !is_sent(&mut bench), "the second waits no longer than the first, and no less");
+    bench.store.set_time(at(25));
+    bench.store.end_turn();
+    assert!(is_sent(&mut bench));
+    assert_eq!((committed(&mut bench), bench.store.patient_until()), (Some(last), None));
+    // A checkpoint waits for nobody.
+    let last = patient(&mut bench, 30);
+    bench.store.checkpoint();
+    bench.store.end_turn();
+    assert!(is_sent(&mut bench));
+    assert_eq!(committed(&mut bench), Some(last));
+}
+
+#[test]
 fn a_turn_is_one_data_write_one_log_write_and_one_flush() {
     let mut bench = Bench::new(1);
     let ticket = turn_of(&mut bench, 16);
