@@ -8,12 +8,12 @@ use super::image_rights::{authorize, authorize_worker, no_right_to_images, on_im
 use super::{Answer, Reply, done, purge_schedules, refuse};
 use crate::Update;
 use crate::bounds::cut;
-use crate::state::image_tasks::{ALL_DONE, EndedTask, ImageTask, TASKS_MAX, TaskAction, TaskChange};
-use crate::state::purge_schedules::{Level, ScheduleChange};
+use crate::state::image_tasks::{ALL_DONE, EndedTask, ImageTask, POOL_TASKS_MAX, TASKS_MAX, TaskAction, TaskChange};
+use crate::state::purge_schedules::{Level, NAME_BYTES_MAX, ScheduleChange};
 use crate::state::{LogEntry, LogPriority};
 use auth::caps::Access;
 use serde_json::{Map, Value, json};
-use types::{EntityName, EntityType, Errno, Utime};
+use types::{EntityName, EntityType, Errno, PoolId, Utime};
 use wire::basic::AuthName;
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -48,12 +48,10 @@ pub(super) const COMMANDS: &[Command] = &[
         "rw",
         "for a worker: a task is done, has failed for good, is to be tried again, or is given back",
         end,
-    )
-    .routine(),
+    ),
 ];
 
-/// Most bytes of a name of a namespace or an image, and of a reason.
-const NAME_BYTES_MAX: usize = 512;
+/// Most bytes of a reason.
 const REASON_BYTES_MAX: usize = 512;
 
 /// Reads `[POOL/[NAMESPACE/]]IMAGE`.
@@ -82,12 +80,12 @@ fn shortened(text: &str) -> String {
 fn add(c: &Context<'_>, action: TaskAction, argument: &str) -> Answer {
     let (pool, namespace, image) = parse_spec(c, c.args.word(argument))?;
     authorize(c, Access::W, pool, namespace)?;
-    if c.map().pool_by_name(pool).is_none() {
+    let Some(pool_id) = c.map().pool_by_name(pool) else {
         return refuse(Errno::ENOENT, format!("there is no pool '{pool}'"));
-    }
+    };
     let all = &c.state.image_tasks;
     let (image, image_id) = if action == TaskAction::TrashRemove { ("", image) } else { (image, "") };
-    let task = fresh(c, action, (pool, namespace, image, image_id));
+    let task = fresh(c, action, (pool, pool_id), (namespace, image, image_id));
     if let Some(known) = all.tasks.values().rev().find(|known| known.is_same_work(&task) && !known.canceled) {
         return c.text(value(known, c.request.now).to_string());
     }
@@ -96,8 +94,15 @@ fn add(c: &Context<'_>, action: TaskAction, argument: &str) -> Answer {
     if let Some(ended) = all.ended.iter().rev().find(is_done).filter(|_| action == TaskAction::TrashRemove) {
         return c.text(value(&ended.task, c.request.now).to_string());
     }
-    if all.tasks.len() >= TASKS_MAX {
-        let sentence = format!("there are {TASKS_MAX} tasks already; try again once some are done (`rbd task list`)");
+    let asked = || all.tasks.values().filter(|task| task.action != TaskAction::TrashPurge);
+    // Each pool has its own bound: whoever fills it up takes nobody else's place.
+    let has_room =
+        asked().count() < TASKS_MAX && asked().filter(|task| task.pool_id == pool_id).count() < POOL_TASKS_MAX;
+    if !has_room {
+        let sentence = format!(
+            "there are {POOL_TASKS_MAX} tasks of pool '{pool}', or {TASKS_MAX} of all pools; try again once some are \
+             done (`rbd task list`)"
+        );
         return refuse(Errno::EAGAIN, sentence);
     }
     let reply = Reply::output(value(&task, c.request.now).to_string());
@@ -118,13 +123,15 @@ fn no_migration(c: &Context<'_>) -> Answer {
 fn fresh(
     c: &Context<'_>,
     action: TaskAction,
-    (pool, namespace, image, image_id): (&str, &str, &str, &str),
+    (pool, pool_id): (&str, PoolId),
+    (namespace, image, image_id): (&str, &str, &str),
 ) -> ImageTask {
     ImageTask {
         sequence: c.state.image_tasks.last + 1,
         id: fresh_uuid(&c.request.random),
         action,
         pool: pool.to_owned(),
+        pool_id,
         namespace: namespace.to_owned(),
         image: image.to_owned(),
         image_id: image_id.to_owned(),
@@ -188,13 +195,16 @@ fn share(task: &ImageTask) -> f64 {
     f64::from(task.done.min(ALL_DONE)) / f64::from(ALL_DONE)
 }
 
-/// Returns the task that the argument names, if the asker may know of it.
-fn named<'a>(c: &Context<'a>) -> Result<&'a ImageTask, Reply> {
+/// Returns the task that the argument names, if the asker may know of it. Error: there is none, or he may not do this
+/// with its image.
+fn named<'a>(c: &Context<'a>, needs: Access) -> Result<&'a ImageTask, Reply> {
     let id = c.args.word("task_id");
     let caps = on_images(c);
     let is_his = |task: &&ImageTask| caps.allows(Access::R, &task.pool, &task.namespace);
     let known = c.state.image_tasks.find(id).filter(|task| task.action != TaskAction::TrashPurge).filter(is_his);
-    known.ok_or_else(|| Reply::error(Errno::ENOENT, format!("No such task {}", shortened(id))))
+    let known = known.ok_or_else(|| Reply::error(Errno::ENOENT, format!("No such task {}", shortened(id))))?;
+    authorize(c, needs, &known.pool, &known.namespace)?;
+    Ok(known)
 }
 
 fn list(c: &Context<'_>) -> Answer {
@@ -203,7 +213,7 @@ fn list(c: &Context<'_>) -> Answer {
         return Err(no_right_to_images());
     }
     if c.args.text("task_id").is_some_and(|id| !id.is_empty()) {
-        return c.value(value(named(c)?, c.request.now));
+        return c.value(value(named(c, Access::R)?, c.request.now));
     }
     let tasks = c.state.image_tasks.tasks.values().filter(|task| task.action != TaskAction::TrashPurge);
     let his = tasks.filter(|task| caps.allows(Access::R, &task.pool, &task.namespace));
@@ -214,7 +224,7 @@ fn cancel(c: &Context<'_>) -> Answer {
     if !on_images(c).allows_somewhere(Access::R) {
         return Err(no_right_to_images());
     }
-    let task = named(c)?.clone();
+    let task = named(c, Access::W)?.clone();
     let now = c.request.now;
     let change = match task.is_in_progress(now) {
         // Its worker hears of it when it next tells how far it is.
@@ -237,30 +247,60 @@ fn next(c: &Context<'_>) -> Answer {
     authorize_worker(c)?;
     let worker = shortened(c.args.word("worker"));
     let now = c.request.now;
-    let tasks = &c.state.image_tasks.tasks;
-    // Tasks that were canceled while a worker had them that has died.
-    let is_over = |task: &&ImageTask| task.canceled && !task.is_in_progress(now);
-    let mut updates: Vec<Update> =
-        tasks.values().filter(is_over).map(|task| Update::ImageTask(ended(task, now, CANCELED))).collect();
-    let task = match tasks.values().find(|task| task.is_free(&worker, now)) {
-        Some(task) => task.clone(),
-        None => match purge_schedules::due(c) {
-            Some((pool, namespace)) => {
-                let level = Level { pool: Some(pool), namespace: Some(namespace.clone()) };
-                updates.push(Update::ImageTask(TaskChange::Schedule(ScheduleChange::Purged(level, now))));
-                let pool = c.map().pool_name(pool).unwrap_or_default();
-                fresh(c, TaskAction::TrashPurge, (pool, &namespace, "", ""))
-            }
-            None => {
-                let pools = purge_schedules::pools(c);
-                return c.propose(updates, Reply::output(json!({"pools": pools}).to_string()));
-            }
-        },
+    let mut updates = Vec::new();
+    let mut free = Vec::new();
+    for task in c.state.image_tasks.tasks.values() {
+        match settled(c, task, &worker) {
+            Some(change) => updates.push(Update::ImageTask(change)),
+            None => free.extend(task.turn(&worker, now).map(|turn| (turn, task))),
+        }
+    }
+    let first = free.into_iter().min_by_key(|(turn, _)| *turn);
+    // A purge is due at a time, as a task is.
+    let purge = purge_schedules::due(c).filter(|(at, ..)| first.is_none_or(|(turn, _)| turn > (true, *at, 0)));
+    let task = match (first, purge) {
+        (_, Some((_, pool_id, namespace))) => {
+            let level = Level { pool: Some(pool_id), namespace: Some(namespace.clone()) };
+            updates.push(Update::ImageTask(TaskChange::Schedule(ScheduleChange::Purged(level, now))));
+            let pool = c.map().pool_name(pool_id).unwrap_or_default();
+            fresh(c, TaskAction::TrashPurge, (pool, pool_id), (&namespace, "", ""))
+        }
+        (Some((_, task)), None) => task.clone(),
+        (None, None) => {
+            let pools = purge_schedules::pools(c);
+            return c.propose(updates, Reply::output(json!({"pools": pools}).to_string()));
+        }
     };
     let task = task.taken(&worker, now);
-    let reply = Reply::output(value(&task, now).to_string());
+    let mut told = value(&task, now);
+    told["pool_id"] = json!(task.pool_id.0);
     updates.push(Update::ImageTask(TaskChange::Set(task)));
-    c.propose(updates, reply)
+    c.propose(updates, Reply::output(told.to_string()))
+}
+
+/// Returns the change of a task that is over, or whose worker is gone, before anybody takes it.
+fn settled(c: &Context<'_>, task: &ImageTask, worker: &str) -> Option<TaskChange> {
+    let now = c.request.now;
+    if task.is_in_progress(now) {
+        return None;
+    }
+    if purge_schedules::is_unasked(c, task) {
+        return Some(TaskChange::Removed(task.sequence));
+    }
+    if task.canceled {
+        // A worker had it then, and has died.
+        return Some(ended(task, now, CANCELED));
+    }
+    if c.map().pool_by_name(&task.pool) != Some(task.pool_id) {
+        return Some(match task.action {
+            TaskAction::TrashPurge => TaskChange::Removed(task.sequence),
+            _ => ended(task, now, "the pool was deleted or renamed; ask again by its present name"),
+        });
+    }
+    // An image at which workers end must not be the first that each new one takes.
+    let at = |task: &ImageTask| task.lease.as_ref().map_or(now, |lease| lease.until.min(now));
+    task.is_orphaned(worker, now)
+        .then(|| TaskChange::Set(task.clone().failed("its worker told nothing more", at(task))))
 }
 
 /// Returns the task that the worker has. Error: it has it no more, or is to stop.
@@ -276,9 +316,17 @@ fn keep(c: &Context<'_>) -> Answer {
     if task.canceled {
         return refuse(Errno::ECANCELED, format!("task {} was canceled", task.id));
     }
+    if purge_schedules::is_unasked(c, task) {
+        return refuse(Errno::ECANCELED, format!("the schedule of task {} was removed", task.id));
+    }
     let mut now = task.clone().taken(c.args.word("worker"), c.request.now);
     now.done = c.args.int("done").and_then(|done| u32::try_from(done).ok()).unwrap_or(0).min(ALL_DONE);
-    if let Some(id) = c.args.text("image_id").filter(|id| id.len() <= NAME_BYTES_MAX) {
+    if let Some(id) = c.args.text("image_id").filter(|id| !id.is_empty()) {
+        // The worker goes by the id from now on: one that is not kept must not be gone by.
+        let is_known = !task.image_id.is_empty() && task.image_id != id;
+        if is_known || id.len() > NAME_BYTES_MAX || id.chars().any(char::is_control) {
+            return refuse(Errno::EINVAL, format!("{} is not the id of the task's image", shortened(id)));
+        }
         now.image_id = id.to_owned();
     }
     c.propose(vec![Update::ImageTask(TaskChange::Set(now))], Reply::default())
@@ -292,23 +340,34 @@ fn end(c: &Context<'_>) -> Answer {
         Err(reply) => return Err(reply),
     };
     let now = c.request.now;
-    let mut reason = c.args.text("reason").unwrap_or_default().to_owned();
+    let mut reason = printable(c.args.text("reason").unwrap_or_default());
     cut(&mut reason, REASON_BYTES_MAX);
     let how = c.args.word("how");
     let mut updates = Vec::new();
     let change = match how {
+        "done" if task.action == TaskAction::TrashPurge => TaskChange::Removed(task.sequence),
         "done" => ended(&task, now, ""),
         _ if task.canceled => ended(&task, now, CANCELED),
         "failed" => {
             // Nobody else hears of it: the task was taken before anyone looked for the image.
-            updates.push(Update::Log(vec![line(c, format!("{} failed: {reason}", task.message()))]));
-            ended(&task, now, if reason.is_empty() { "it failed" } else { &reason })
+            updates.push(Update::Log(vec![line(c, format!("{} failed: {reason}", printable(&task.message())))]));
+            match task.action {
+                TaskAction::TrashPurge => TaskChange::Removed(task.sequence),
+                _ => ended(&task, now, if reason.is_empty() { "it failed" } else { &reason }),
+            }
         }
+        // It comes due again.
+        "again" if task.action == TaskAction::TrashPurge => TaskChange::Removed(task.sequence),
         "again" => TaskChange::Set(task.failed(&reason, now)),
         _ => TaskChange::Set(task.given_back()),
     };
     updates.push(Update::ImageTask(change));
     c.propose(updates, Reply::default())
+}
+
+/// Returns a text without what would be more than a line of it, or more than text, on a terminal.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 /// Returns a warning for the cluster log.

@@ -3,7 +3,8 @@
 use super::test_cluster::{NOW, TestCluster};
 use super::{Outcome, Reply, Request, handle};
 use crate::identity::Party;
-use crate::state::image_tasks::TASKS_MAX;
+use crate::state::image_tasks::POOL_TASKS_MAX;
+use crate::state::purge_schedules::LEVELS_MAX;
 use serde_json::{Value, json};
 use types::{EntityName, EntityType, Errno, Utime};
 use wire::basic::AuthName;
@@ -156,6 +157,14 @@ fn a_worker_has_a_task_until_its_lease_ends() {
     assert_eq!(tasks.next("b"), json!({"pools": []}));
     tasks.seconds = 51;
     assert_eq!(tasks.list()[0].get("in_progress"), None, "its worker is dead");
+    // An image at which workers end counts as one that fails: others come first.
+    assert_eq!(tasks.next("b"), json!({"pools": []}));
+    let listed = tasks.list()[0].clone();
+    assert_eq!(
+        (&listed["retry_message"], &listed["retry_attempts"]),
+        (&json!("its worker told nothing more"), &json!(1))
+    );
+    tasks.seconds = 80;
     assert_eq!(tasks.next("b")["id"], id);
     tasks.fails(keep("a", &id, 9000), Errno::ECANCELED, "not with this worker");
     tasks.ok(end("a", &id, "failed", "it has nothing to say any more"));
@@ -238,6 +247,9 @@ fn rights_hold_for_their_pools() {
     let cancel = json!({"prefix": "rbd task cancel", "task_id": other});
     tasks.by("profile rbd pool=p").fails(cancel, Errno::ENOENT, "No such task");
     tasks.by("profile rbd-read-only").fails(add("p/j"), Errno::EACCES, "access denied: ");
+    let cancel = json!({"prefix": "rbd task cancel", "task_id": other});
+    tasks.by("profile rbd-read-only").fails(cancel, Errno::EACCES, "access denied: ");
+    assert_eq!(tasks.by("profile rbd-read-only").list().len(), 2);
     for caps in ["", "allow profile osd"] {
         tasks.by(caps).fails(add("p/j"), Errno::EACCES, "access denied: ");
         tasks.by(caps).fails(json!({"prefix": "rbd task list"}), Errno::EACCES, "access denied: ");
@@ -273,16 +285,108 @@ fn at_a_monitor_the_capabilities_for_the_manager_count() {
 #[test]
 fn tasks_are_bounded() {
     let mut tasks = Tasks::new();
-    for number in 0..TASKS_MAX {
+    for number in 0..POOL_TASKS_MAX {
         tasks.add("trash remove", &format!("p/{number}"));
     }
     let add = |spec: &str| json!({"prefix": "rbd task add trash remove", "image_id_spec": spec});
     tasks.fails(add("p/more"), Errno::EAGAIN, "try again once some are done");
+    tasks.ok(add("q/more"));
     tasks.ok(add("p/7"));
     let id = tasks.next("a")["id"].clone();
     tasks.ok(end("a", &id, "done", ""));
     tasks.ok(add("p/more"));
     tasks.fails(add(&format!("p/{}", "x".repeat(513))), Errno::EINVAL, "Invalid image spec");
+}
+
+#[test]
+fn a_task_is_about_the_pool_that_had_the_name_when_it_was_added() {
+    let mut tasks = Tasks::new();
+    let (id, taken) = (tasks.add("remove", "q/i")["id"].clone(), tasks.add("remove", "p/i")["id"].clone());
+    let pool_id = tasks.cluster.state.osdmap().pool_by_name("q").expect("a pool").0;
+    assert_eq!(tasks.next("a")["pool_id"], json!(pool_id));
+    tasks.ok(end("a", &id, "back", ""));
+    tasks.cluster.ok(json!({"prefix": "osd pool rename", "srcpool": "q", "destpool": "r"}));
+    tasks.cluster.ok(json!({"prefix": "osd pool create", "pool": "q", "pg_num": 4}));
+    assert_eq!(tasks.next("a")["id"], taken);
+    let completed = tasks.progress()["completed"][0].clone();
+    assert_eq!(completed["id"], id);
+    assert!(completed["failure_message"].as_str().expect("text").contains("deleted or renamed"), "{completed}");
+}
+
+#[test]
+fn a_worker_goes_by_one_id_and_what_it_says_is_plain_text() {
+    let mut tasks = Tasks::new();
+    let id = tasks.add("remove", "p/i")["id"].clone();
+    tasks.next("a");
+    let with = |image: &str| {
+        let mut told = keep("a", &id, 0);
+        told["image_id"] = json!(image);
+        told
+    };
+    tasks.fails(with(&"x".repeat(513)), Errno::EINVAL, "is not the id of the task's image");
+    tasks.fails(with("1\n2"), Errno::EINVAL, "is not the id of the task's image");
+    tasks.ok(with("10ab"));
+    tasks.ok(with("10ab"));
+    tasks.fails(with("10ac"), Errno::EINVAL, "10ac is not the id of the task's image");
+    assert_eq!(tasks.next("a")["refs"]["image_id"], "10ab");
+    tasks.ok(end("a", &id, "failed", "no\n\u{1b}[2Jsuch image"));
+    let line = tasks.cluster.state.log.entries.back().expect("a line").message.clone();
+    assert_eq!(line, "Removing image p/i failed: no  [2Jsuch image");
+}
+
+#[test]
+fn a_purge_that_fails_is_not_added_once_more_and_goes_with_its_schedule() {
+    let mut tasks = Tasks::new();
+    let schedule = |word: &str| json!({"prefix": format!("rbd trash purge schedule {word}"), "level_spec": "p/", "interval": "1m"});
+    tasks.ok(schedule("add"));
+    tasks.seconds = 60;
+    let purge = tasks.next("a");
+    assert_eq!(purge["refs"]["action"], "trash purge");
+    // Its worker dies: it waits, and no further one is added.
+    for minute in 2..10 {
+        tasks.seconds = 60 * minute;
+        let next = tasks.next(&format!("worker {minute}"));
+        assert!(next.get("id").is_none_or(|id| *id == purge["id"]), "{next}");
+        assert_eq!(tasks.cluster.state.image_tasks.tasks.len(), 1);
+    }
+    // One that fails comes due again.
+    tasks.seconds = 1200;
+    assert_eq!(tasks.next("b")["id"], purge["id"]);
+    tasks.ok(end("b", &purge["id"], "again", "an image is broken"));
+    assert!(tasks.cluster.state.image_tasks.tasks.is_empty());
+    tasks.seconds = 1260;
+    let purge = tasks.next("b");
+    assert_eq!(purge["refs"]["action"], "trash purge");
+    tasks.ok(end("b", &purge["id"], "back", ""));
+    assert_eq!(tasks.next("b")["id"], purge["id"], "its worker was stopped");
+    tasks.ok(schedule("remove"));
+    tasks.fails(keep("b", &purge["id"], 1), Errno::ECANCELED, "the schedule");
+    tasks.seconds = 1300;
+    assert_eq!(tasks.next("c"), json!({"pools": []}));
+    assert!(tasks.cluster.state.image_tasks.tasks.is_empty());
+}
+
+#[test]
+fn names_and_levels_are_bounded_for_each_pool() {
+    let mut tasks = Tasks::new();
+    let add = |level: &str| json!({"prefix": "rbd trash purge schedule add", "level_spec": level, "interval": "1d"});
+    tasks.fails(add(&format!("p/{}/", "x".repeat(513))), Errno::EINVAL, "512 bytes at most");
+    tasks.fails(
+        json!({"prefix": "rbd trash purge schedule add", "level_spec": "p/", "interval": "71582789m"}),
+        Errno::EINVAL,
+        "Invalid interval",
+    );
+    for number in 0..LEVELS_MAX {
+        tasks.ok(add(&format!("p/{number}/")));
+    }
+    tasks.fails(add("p/more/"), Errno::E2BIG, "remove some first");
+    tasks.ok(add("p/7/"));
+    tasks.ok(add("q/more/"));
+    let names = ["n", "", "n", &"x".repeat(513)];
+    tasks.ok(json!({"prefix": "rbd task lease namespaces", "worker": "a", "pool": "p", "namespaces": names}));
+    let pool = tasks.cluster.state.osdmap().pool_by_name("p").expect("a pool");
+    let known: Vec<&str> = tasks.cluster.state.image_tasks.schedules.namespaces_of(pool).collect();
+    assert_eq!(known, ["", "n"]);
 }
 
 #[test]

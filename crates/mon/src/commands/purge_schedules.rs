@@ -5,13 +5,14 @@ use super::context::Context;
 use super::image_rights::{authorize_worker, no_right_to_images, on_images};
 use super::{Answer, Reply, refuse};
 use crate::Update;
-use crate::state::image_tasks::TaskChange;
+use crate::state::image_tasks::{ImageTask, TaskAction, TaskChange};
 use crate::state::purge_schedules::{
-    ITEMS_MAX, Item, LEVELS_MAX, Level, NAMESPACES_MAX, Schedule, ScheduleChange, StartTime,
+    ITEMS_MAX, Item, LEVELS_MAX, Level, NAME_BYTES_MAX, NAMESPACES_MAX, Schedule, ScheduleChange, StartTime,
 };
 use auth::caps::Access;
 use osdmap::PgPool;
 use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
 use types::{Errno, PoolId, Utime};
 
 pub(super) const COMMANDS: &[Command] = &[
@@ -72,6 +73,9 @@ fn level<'a>(c: &'a Context<'_>, needs: Access) -> Result<(Level, &'a str), Repl
         let Some(pool) = c.map().pool_by_name(name).filter(|_| !name.is_empty()) else {
             return wrong(format!("pool {name} does not exist"));
         };
+        if namespace.as_ref().is_some_and(|namespace| namespace.len() > NAME_BYTES_MAX) {
+            return refuse(Errno::EINVAL, format!("Invalid level spec: a name has {NAME_BYTES_MAX} bytes at most"));
+        }
         if !c.map().pool(pool).is_some_and(has_images) {
             return wrong(format!("{name} is not an RBD pool"));
         }
@@ -124,9 +128,13 @@ fn add(c: &Context<'_>) -> Answer {
     let mut schedule = levels.get(&level).cloned().unwrap_or_default();
     schedule.items.insert(item(c)?);
     schedule.since = c.request.now;
-    if schedule.items.len() > ITEMS_MAX || (levels.len() >= LEVELS_MAX && !levels.contains_key(&level)) {
-        let sentence =
-            format!("{LEVELS_MAX} levels may have schedules, of {ITEMS_MAX} entries each: remove some first");
+    // Each pool has its own bound: whoever fills it up keeps nobody else from adding some.
+    let of_pool = levels.keys().filter(|known| known.pool == level.pool).count();
+    if schedule.items.len() > ITEMS_MAX || (of_pool >= LEVELS_MAX && !levels.contains_key(&level)) {
+        let sentence = format!(
+            "{LEVELS_MAX} levels of a pool may have schedules, of {ITEMS_MAX} entries each: remove some first \
+             (`rbd trash purge schedule list`)"
+        );
         return refuse(Errno::E2BIG, sentence);
     }
     set(c, level, schedule)
@@ -205,11 +213,20 @@ fn status(c: &Context<'_>) -> Answer {
 
 // --- for workers ---
 
-/// Returns a namespace of a pool whose trash is to be purged now.
-pub(super) fn due(c: &Context<'_>) -> Option<(PoolId, String)> {
+/// Returns a namespace of a pool whose trash is to be purged now, and since when it is due. While a purge of it is not
+/// over, none is due.
+pub(super) fn due(c: &Context<'_>) -> Option<(Utime, PoolId, String)> {
     let now = c.request.now;
-    let due = runs(c).filter(|(at, ..)| *at <= now).min();
-    due.map(|(_, pool, namespace)| (pool, namespace.to_owned()))
+    let purges = c.state.image_tasks.tasks.values().filter(|task| task.action == TaskAction::TrashPurge);
+    let live: BTreeSet<(PoolId, &str)> = purges.map(|task| (task.pool_id, task.namespace.as_str())).collect();
+    let due = runs(c).filter(|(at, pool, namespace)| *at <= now && !live.contains(&(*pool, *namespace))).min();
+    due.map(|(at, pool, namespace)| (at, pool, namespace.to_owned()))
+}
+
+/// Returns true for a purge that no schedule asks for any more.
+pub(super) fn is_unasked(c: &Context<'_>, task: &ImageTask) -> bool {
+    let schedules = &c.state.image_tasks.schedules;
+    task.action == TaskAction::TrashPurge && schedules.of(task.pool_id, &task.namespace).is_none()
 }
 
 /// Returns the names of the pools with images and a schedule: the worker is to tell their namespaces.
@@ -223,8 +240,11 @@ pub(super) fn pools<'a>(c: &Context<'a>) -> Vec<&'a str> {
 fn namespaces(c: &Context<'_>) -> Answer {
     authorize_worker(c)?;
     let (pool, ..) = c.pool("pool")?;
-    let mut names: Vec<String> = c.args.texts("namespaces").into_iter().map(str::to_owned).collect();
+    let told = c.args.texts("namespaces").into_iter();
+    let mut names: Vec<String> =
+        told.filter(|name| !name.is_empty() && name.len() <= NAME_BYTES_MAX).map(str::to_owned).collect();
     names.sort();
+    names.dedup();
     names.truncate(NAMESPACES_MAX);
     let schedules = &c.state.image_tasks.schedules;
     let known: Vec<&str> = schedules.namespaces_of(pool).skip(1).collect();

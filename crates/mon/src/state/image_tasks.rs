@@ -3,11 +3,12 @@
 use super::purge_schedules::{PurgeSchedules, ScheduleChange};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
-use types::Utime;
+use types::{PoolId, Utime};
 use wire::{Decode, DecodeError, Encode, Reader, Writer};
 
-/// Most tasks at a time.
+/// Most tasks at a time, of all pools and of one.
 pub const TASKS_MAX: usize = 4096;
+pub const POOL_TASKS_MAX: usize = 1024;
 /// Tasks that have ended and are remembered.
 const ENDED_MAX: usize = 50;
 /// Wait before a task that has failed is tried again: so long for every attempt, and this at most. Ceph's.
@@ -56,7 +57,9 @@ pub struct ImageTask {
     /// A UUID.
     pub id: String,
     pub action: TaskAction,
+    /// The pool, by the name that it had when the task was added: another pool may have it by now.
     pub pool: String,
+    pub pool_id: PoolId,
     pub namespace: String,
     /// Empty for an image in the trash.
     pub image: String,
@@ -105,9 +108,29 @@ impl ImageTask {
         subject(self) == subject(other)
     }
 
-    /// Returns true if a worker has the task.
+    /// Returns true if a worker has the task. A lease that ends later than any could that was given by now is that of a
+    /// leader whose clock was ahead, and is none.
     pub fn is_in_progress(&self, now: Utime) -> bool {
-        self.lease.as_ref().is_some_and(|lease| lease.until > now)
+        let latest = later(now, LEASE);
+        self.lease.as_ref().is_some_and(|lease| lease.until > now && lease.until <= latest)
+    }
+
+    /// Returns the time from which on the task may be taken, `now` at the latest. `None`: it has to wait. A wait that
+    /// is longer than any is that of a leader whose clock was ahead, and is none.
+    fn due_since(&self, now: Utime) -> Option<Utime> {
+        let is_due = self.retry_at <= now || self.retry_at > later(now, RETRY_MAX);
+        is_due.then(|| self.retry_at.min(now).max(self.added.min(now)))
+    }
+
+    /// Returns the place of a task that this worker may take among all of those: its own first, then the one that is
+    /// due for longest. `None`: it may not take the task.
+    pub fn turn(&self, worker: &str, now: Utime) -> Option<(bool, Utime, u64)> {
+        self.is_free(worker, now).then(|| (!self.is_with(worker), self.due_since(now).unwrap_or(now), self.sequence))
+    }
+
+    /// Returns true if the task was with another worker, which has told nothing of it for too long.
+    pub fn is_orphaned(&self, worker: &str, now: Utime) -> bool {
+        self.lease.is_some() && !self.is_in_progress(now) && !self.is_with(worker)
     }
 
     /// Returns true if this worker has the task.
@@ -117,13 +140,13 @@ impl ImageTask {
 
     /// Returns true if a worker may take the task.
     pub fn is_free(&self, worker: &str, now: Utime) -> bool {
-        !self.canceled && self.retry_at <= now && (!self.is_in_progress(now) || self.is_with(worker))
+        !self.canceled && self.due_since(now).is_some() && (!self.is_in_progress(now) || self.is_with(worker))
     }
 
     /// Returns the task as one that a worker has from now on, or goes on to have.
     pub fn taken(mut self, worker: &str, now: Utime) -> ImageTask {
         let since = self.lease.filter(|lease| lease.worker == worker).map_or(now, |lease| lease.since);
-        let until = Utime::from_unix(now.to_unix() + LEASE);
+        let until = later(now, LEASE);
         self.lease = Some(TaskLease { worker: worker.to_owned(), since, until });
         self
     }
@@ -132,7 +155,7 @@ impl ImageTask {
     pub fn failed(mut self, why: &str, now: Utime) -> ImageTask {
         self.attempts = self.attempts.saturating_add(1);
         self.failure = why.to_owned();
-        self.retry_at = Utime::from_unix(now.to_unix() + RETRY.saturating_mul(self.attempts).min(RETRY_MAX));
+        self.retry_at = later(now, RETRY.saturating_mul(self.attempts).min(RETRY_MAX));
         self.given_back()
     }
 
@@ -147,6 +170,11 @@ impl ImageTask {
         let texts = [&self.pool, &self.namespace, &self.image, &self.image_id, &self.failure];
         texts.into_iter().map(String::len).sum::<usize>() + BESIDE
     }
+}
+
+/// Returns a time that is later by this; one that is too late for a stamp is the last there is.
+fn later(time: Utime, by: Duration) -> Utime {
+    Utime { sec: u32::try_from((time.to_unix() + by).as_secs()).unwrap_or(u32::MAX), ..time }
 }
 
 /// A task that has ended.
@@ -229,6 +257,7 @@ impl Encode for ImageTask {
                 TaskAction::TrashPurge => 4,
             });
             [&self.pool, &self.namespace, &self.image, &self.image_id].into_iter().for_each(|text| w.str(text));
+            w.put(&self.pool_id);
             w.put(&self.added);
             w.u32(self.attempts);
             w.str(&self.failure);
@@ -266,6 +295,7 @@ impl Decode for ImageTask {
             namespace: r.get()?,
             image: r.get()?,
             image_id: r.get()?,
+            pool_id: r.get()?,
             added: r.get()?,
             attempts: r.u32()?,
             failure: r.get()?,
@@ -370,6 +400,7 @@ pub(crate) mod tests {
             id: format!("id-{sequence}"),
             action: TaskAction::Flatten,
             pool: "p".to_owned(),
+            pool_id: PoolId(1),
             namespace: String::new(),
             image: "i".to_owned(),
             image_id: String::new(),
@@ -396,6 +427,28 @@ pub(crate) mod tests {
         assert!(!goes_on.is_free("v", at(149)) && goes_on.is_free("v", at(150)));
         assert_eq!(goes_on.lease.expect("a lease").since, at(100));
         assert_eq!(taken.taken("v", at(130)).lease.expect("a lease").since, at(130));
+    }
+
+    #[test]
+    fn a_clock_that_was_ahead_holds_nothing_up() {
+        let ahead = task(1).taken("w", at(50_000));
+        assert!(!ahead.is_in_progress(at(100)) && ahead.is_free("v", at(100)) && ahead.is_orphaned("v", at(100)));
+        let waits = task(2).failed("it was busy", at(50_000));
+        assert!(waits.is_free("v", at(100)) && !waits.is_free("v", at(49_900)));
+        assert_eq!(task(3).taken("w", at(u32::MAX)).lease.expect("a lease").until, at(u32::MAX));
+    }
+
+    #[test]
+    fn the_task_that_is_due_for_longest_comes_first() {
+        let (failed, fresh) = (task(1).failed("it was busy", at(100)), ImageTask { added: at(120), ..task(2) });
+        let first = |now: u32| {
+            let turns = [&failed, &fresh].into_iter().filter_map(|task| task.turn("w", at(now)));
+            turns.min().map(|(.., sequence)| sequence)
+        };
+        assert_eq!((first(121), first(200)), (Some(2), Some(2)), "others do not wait for it");
+        let later = ImageTask { added: at(140), ..task(3) };
+        assert!(failed.turn("w", at(200)) < later.turn("w", at(200)), "it does not wait for all that come");
+        assert!(later.clone().taken("w", at(200)).turn("w", at(201)) < failed.turn("w", at(201)), "it has that one");
     }
 
     #[test]

@@ -5,11 +5,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::time::Duration;
 use types::{PoolId, Utime};
 use wire::{Decode, DecodeError, Encode, Reader, Writer};
 
-/// Most levels with schedules, and most entries of one schedule.
+/// Most bytes of a name of a namespace or an image.
+pub const NAME_BYTES_MAX: usize = 512;
+/// Most levels of one pool with schedules, and most entries of one schedule.
 pub const LEVELS_MAX: usize = 1024;
 pub const ITEMS_MAX: usize = 32;
 /// Most namespaces of one pool that are purged by schedule.
@@ -17,6 +18,8 @@ pub const NAMESPACES_MAX: usize = 4096;
 
 const MINUTE: u64 = 60;
 const DAY_MINUTES: u32 = 24 * 60;
+/// Longest interval: ten years.
+pub const INTERVAL_MINUTES_MAX: u32 = 10 * 365 * DAY_MINUTES;
 
 /// The images that a schedule is about.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
@@ -118,7 +121,8 @@ pub struct Item {
 }
 
 impl Item {
-    /// Reads an interval: `10m`, `2h`, `1d`, or a number of minutes. `None`: it is none, or no time at all.
+    /// Reads an interval: `10m`, `2h`, `1d`, or a number of minutes. `None`: it is none, no time at all, or longer than
+    /// [`INTERVAL_MINUTES_MAX`].
     pub fn parse_interval(text: &str) -> Option<u32> {
         let (digits, unit) = match text.as_bytes().last()? {
             b'm' => (&text[..text.len() - 1], 1),
@@ -128,7 +132,7 @@ impl Item {
         };
         let is_number = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit());
         let minutes = is_number.then(|| digits.parse::<u32>().ok()).flatten()?.checked_mul(unit)?;
-        (minutes > 0).then_some(minutes)
+        (1..=INTERVAL_MINUTES_MAX).contains(&minutes).then_some(minutes)
     }
 
     /// Returns the interval as Ceph writes it.
@@ -150,12 +154,13 @@ impl Item {
 
     /// Returns its next time after `now`.
     fn next_run(&self, now: Utime) -> Utime {
-        Utime::from_unix(self.last_run(now).to_unix() + Duration::from_secs(u64::from(self.minutes) * MINUTE))
+        at(u64::from(self.last_run(now).sec).saturating_add(u64::from(self.minutes) * MINUTE))
     }
 }
 
+/// Returns the time so many seconds after 1970; one that is too late for a stamp is the last there is.
 fn at(seconds: u64) -> Utime {
-    Utime::from_unix(Duration::from_secs(seconds))
+    Utime { sec: u32::try_from(seconds).unwrap_or(u32::MAX), nsec: 0 }
 }
 
 /// The schedule of a level.
@@ -193,7 +198,8 @@ impl PurgeSchedules {
     pub fn next_run(&self, pool: PoolId, namespace: &str, now: Utime) -> Option<Utime> {
         let schedule = self.of(pool, namespace)?;
         let level = Level { pool: Some(pool), namespace: Some(namespace.to_owned()) };
-        let last = self.purged.get(&level).copied().unwrap_or_default().max(schedule.since);
+        // A clock that was ahead has left times that have not come.
+        let last = self.purged.get(&level).copied().unwrap_or_default().max(schedule.since).min(now);
         let due = schedule.items.iter().map(|item| item.last_run(now)).max().filter(|due| *due > last);
         due.or_else(|| schedule.items.iter().map(|item| item.next_run(now)).min())
     }
@@ -276,6 +282,9 @@ impl Decode for Item {
     fn decode(r: &mut Reader<'_>) -> Result<Item, DecodeError> {
         let every = r.u32()?;
         let (has_start, minutes, has_zone, zone) = (r.bool()?, r.u32()?, r.bool()?, r.i64()?);
+        if every == 0 {
+            return Err(DecodeError::Value { what: "interval of purges", value: 0 });
+        }
         let zone = i32::try_from(zone).map_err(|_| DecodeError::Value { what: "zone", value: zone.unsigned_abs() })?;
         let start = has_start.then_some(StartTime { minutes, zone: has_zone.then_some(zone) });
         Ok(Item { minutes: every, start })
@@ -372,9 +381,11 @@ mod tests {
             let minutes = Item::parse_interval(text).expect(text);
             assert_eq!(Item { minutes, start: None }.interval(), expect);
         }
-        for text in ["", "m", "0", "0h", "1w", "-1", "1.5h", "99999999999", "9999999d", "1h2", "ä"] {
+        let no_times = ["", "m", "0", "0h", "1w", "-1", "1.5h", "99999999999", "9999999d", "1h2", "ä"];
+        for text in no_times.into_iter().chain(["71582789m", "4294967295", "3651d", "5256001"]) {
             assert_eq!(Item::parse_interval(text), None, "{text}");
         }
+        assert_eq!(Item::parse_interval("3650d"), Some(INTERVAL_MINUTES_MAX));
         for (text, expect, utc) in [
             ("14:00", "14:00:00", 840),
             ("14:00:30", "14:00:00", 840),
@@ -408,9 +419,24 @@ mod tests {
         let next = (u64::from(at(10 * day).sec) / 420 + 1) * 420;
         assert_eq!(all.next_run(PoolId(2), "n", at(10 * day)), Some(at(next)));
         assert_eq!(PurgeSchedules::from_slice(&all.to_vec(Target::PACIFIC)), Ok(all.clone()));
+        // A leader whose clock was ahead has written this.
+        all.apply(&ScheduleChange::Purged(level(2, Some("")), at(u64::from(u32::MAX))));
+        assert_eq!(all.next_run(PoolId(2), "", hours(51)), Some(hours(75)));
         all.forget_pools(|pool| pool != PoolId(2));
         assert_eq!((all.levels.len(), all.namespaces.len(), all.purged.len()), (1, 0, 0));
         all.apply(&ScheduleChange::Set(Level::default(), Schedule::default()));
         assert_eq!(all, PurgeSchedules::default());
+    }
+
+    #[test]
+    fn no_interval_is_too_long_or_too_short_to_be_reckoned_with() {
+        let now = at(1_800_000_000);
+        for item in [every(71_582_789, None), every(u32::MAX, Some("23:59"))] {
+            assert!(item.last_run(now) <= now && item.next_run(now) > now, "{item:?}");
+            let last = at(u64::from(u32::MAX));
+            assert!(item.next_run(last) >= item.last_run(last));
+        }
+        let none = every(0, None).to_vec(Target::PACIFIC);
+        assert_eq!(Item::from_slice(&none), Err(DecodeError::Value { what: "interval of purges", value: 0 }));
     }
 }
