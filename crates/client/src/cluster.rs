@@ -99,6 +99,12 @@ impl Cluster {
         self.driver.shared.global_id()
     }
 
+    /// Waits until monitors have refused this client for some time, as its key was removed or replaced. It gets on no
+    /// more then. Returns the error of theirs.
+    pub async fn denied(&self) -> types::Errno {
+        self.driver.shared.denied().await
+    }
+
     /// The cluster's id.
     pub fn fsid(&self) -> Fsid {
         self.driver.shared.look(|objecter| objecter.fsid()).expect("connected means that there is a map")

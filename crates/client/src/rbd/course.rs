@@ -28,6 +28,8 @@ struct CourseState {
     done: AtomicU64,
     all: AtomicU64,
     stopped: AtomicBool,
+    /// Signs of life.
+    steps: AtomicU64,
 }
 
 impl Course {
@@ -42,6 +44,11 @@ impl Course {
         u32::try_from(done * u128::from(of) / u128::from(all)).unwrap_or(of)
     }
 
+    /// A number that grows for as long as the work gets on.
+    pub fn steps(&self) -> u64 {
+        self.state.steps.load(Ordering::Relaxed)
+    }
+
     /// Has the work end before its next object, with `ECANCELED`. Its changes so far stay, and it can be begun again.
     pub fn stop(&self) {
         self.state.stopped.store(true, Ordering::Relaxed);
@@ -51,10 +58,16 @@ impl Course {
     pub(super) fn begin(&self, objects: u64) {
         self.state.done.store(0, Ordering::Relaxed);
         self.state.all.store(objects, Ordering::Relaxed);
+        self.gets_on();
     }
 
     pub(super) fn one_done(&self) {
         self.state.done.fetch_add(1, Ordering::Relaxed);
+        self.gets_on();
+    }
+
+    pub(super) fn gets_on(&self) {
+        self.state.steps.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Errors: `ECANCELED` once the work is to stop.

@@ -4,6 +4,7 @@ use super::course::Course;
 use super::header::{self, ImageState, ask, tell};
 use super::image::{Image, Inner, to_the_end};
 use super::layout::Layout;
+use super::opening::{Opening, must_be_gone, must_not_have_another_name};
 use super::snapshots::is_protected;
 use super::spec::input;
 use super::{DIRECTORY, feature, header_object, id_object, map_object, parent_link};
@@ -204,7 +205,8 @@ async fn make_clone(
     options: &ImageOptions,
 ) -> Result<(), Error> {
     let parent_id = header::id_of(parent_pool, parent).await?;
-    let state = header::load_state(parent_pool, &parent_id, SnapId::HEAD, None).await?;
+    let opening = Opening::plain(SnapId::HEAD, true).without_parent();
+    let state = header::load_state(parent_pool, &parent_id, opening, None).await?;
     let snapshot = state.snapshot(snapshot)?;
     let new_format = parent_link::is_new_format(pool);
     if !new_format && parent_pool.namespace_name() != pool.namespace_name() {
@@ -274,35 +276,55 @@ async fn give_name(pool: &Pool, name: &str, new_name: &str) -> Result<(), Error>
 
 /// Removes an image. Errors: `ENOENT`, `ENOTEMPTY` if it has snapshots, `EBUSY` if a client has it open.
 pub async fn remove(pool: &Pool, name: &str) -> Result<(), Error> {
-    remove_by(pool, name, &Course::default()).await
+    let (runtime, pool, name) = (pool, pool.clone(), name.to_owned());
+    let opening = Opening::plain(SnapId::HEAD, false);
+    let removing = async move {
+        let id = find_id(&pool, &name).await?;
+        remove_image(&pool, &name, &id, opening, &Course::default()).await
+    };
+    to_the_end(runtime, removing).await
 }
 
-/// Removes an image as [`remove`] does. Further error: `ECANCELED` if the course stopped it; data of the image is gone
-/// then.
-pub async fn remove_by(pool: &Pool, name: &str, course: &Course) -> Result<(), Error> {
-    let (pool, name, course) = (pool.clone(), name.to_owned(), course.clone());
-    to_the_end(&pool.clone(), async move { remove_image(&pool, &name, &course).await }).await
-}
-
-async fn remove_image(pool: &Pool, name: &str, course: &Course) -> Result<(), Error> {
-    let id = match header::id_of(pool, name).await {
-        Ok(id) => id,
+/// The id of the image called `name`, also of one whose removal has stopped half-way. Errors: `ENOENT`.
+pub async fn find_id(pool: &Pool, name: &str) -> Result<String, Error> {
+    match header::id_of(pool, name).await {
         // An earlier removal may have stopped half-way: then only the directory knows the image.
         Err(Error::Errno(Errno::ENOENT)) => {
             let id: Bytes = ask(pool, DIRECTORY, "dir_get_id", names(&[name])).await?;
-            String::from_utf8_lossy(&id).into_owned()
+            Ok(String::from_utf8_lossy(&id).into_owned())
         }
-        Err(error) => return Err(error),
+        found => found,
+    }
+}
+
+/// Removes the image of a known id, with rights that those may lack for whom it is done ([`Image::open_for_others`]).
+/// One that is gone counts as removed. Errors: those of [`remove`]; `ESTALE` if the image has another name;
+/// `EOPNOTSUPP`; `ECANCELED` if the course stopped it; data of the image is gone then.
+pub async fn remove_for_others(pool: &Pool, name: &str, id: &str, course: &Course) -> Result<(), Error> {
+    let (runtime, pool, name, id, course) = (pool, pool.clone(), name.to_owned(), id.to_owned(), course.clone());
+    let opening = Opening::plain(SnapId::HEAD, false).for_others();
+    let removing = async move {
+        match find_id(&pool, &name).await {
+            Ok(found) if found == id => remove_image(&pool, &name, &id, opening, &course).await,
+            Ok(_) | Err(Error::Errno(Errno::ENOENT)) => must_not_have_another_name(&pool, &id).await,
+            Err(error) => Err(error),
+        }
     };
-    let image = match Image::open_by_id(pool, name, &id, SnapId::HEAD, false).await {
-        Ok(image) => image,
-        Err(Error::Errno(Errno::ENOENT)) => return unmake(pool, name, &id).await,
+    to_the_end(runtime, removing).await
+}
+
+async fn remove_image(pool: &Pool, name: &str, id: &str, opening: Opening, course: &Course) -> Result<(), Error> {
+    // Nothing of a parent is read, and a parent may be gone already.
+    match Image::open_as(pool, name, id, opening.without_parent()).await {
+        Ok(image) => {
+            let removed = remove_data(&image, course).await;
+            let closed = image.close().await;
+            removed.and(closed)?;
+        }
+        Err(Error::Errno(Errno::ENOENT)) => must_be_gone(pool, id).await?,
         Err(error) => return Err(error),
-    };
-    let removed = remove_data(&image, course).await;
-    let closed = image.close().await;
-    removed.and(closed)?;
-    unmake(pool, name, &id).await
+    }
+    unmake(pool, name, id).await
 }
 
 /// Removes the data of an image, then the link to its parent: once the link is gone the parent may go, and an image
@@ -334,8 +356,8 @@ pub(super) async fn remove_data(image: &Image, course: &Course) -> Result<(), Er
         }
     };
     inner.for_objects(&now, 0..objects, remove).await?;
-    match &now.parent {
-        Some(parent) => parent_link::detach(inner, &parent.spec).await,
+    match &now.linked {
+        Some(spec) => parent_link::detach(inner, spec).await,
         None => Ok(()),
     }
 }

@@ -122,7 +122,7 @@ impl Inner {
 
     async fn read_object(self: &Arc<Inner>, state: &ImageState, extent: &ObjectExtent) -> Result<Rope, Error> {
         // The map is true only as long as no other client may write.
-        let is_owner = self.at == SnapId::HEAD && matches!(self.lock.is_held(), Ok(true));
+        let is_owner = self.opening.at == SnapId::HEAD && matches!(self.lock.is_held(), Ok(true));
         if is_owner && state.overlap() == 0 && self.known.is_absent(extent.object) {
             return Ok(zeros(extent.length));
         }

@@ -13,10 +13,10 @@ use wire::rbd::ParentSpec;
 /// Time in which a client that has asked for the lock hears that it is free.
 const GIVE_WAY: Duration = Duration::from_secs(1);
 
-/// The part of this parent that the image shows; `None` once it shows none, as another client has flattened it or made
-/// it small.
+/// The length of the part of this parent that the image shows, perhaps 0; `None` once the header names it no more, as
+/// another client has flattened the image.
 fn overlap_with(now: &ImageState, spec: &ParentSpec) -> Option<u64> {
-    now.parent.as_ref().filter(|parent| parent.spec == *spec).map(|parent| parent.overlap)
+    now.linked.as_ref().filter(|linked| *linked == spec).map(|_| now.overlap())
 }
 
 /// Errors: `EOPNOTSUPP` for an image whose snapshots need more of the parent than it shows itself.
@@ -46,10 +46,9 @@ impl Image {
 impl Inner {
     async fn flatten(self: &Arc<Inner>, course: &Course) -> Result<(), Error> {
         let (turn, now) = self.exclusive_turn().await?;
-        let Some(parent) = &now.parent else { return Err(Errno::EINVAL.into()) };
+        let Some(spec) = now.linked.clone() else { return Err(Errno::EINVAL.into()) };
         can_be_flattened(&now)?;
-        let spec: ParentSpec = parent.spec.clone();
-        let mut objects = self.fixed.layout.object_count(parent.overlap);
+        let mut objects = self.fixed.layout.object_count(now.overlap());
         drop(turn);
         course.begin(objects);
         let mut next = 0;
@@ -61,8 +60,9 @@ impl Inner {
             }
             let (_turn, now) = self.exclusive_turn().await?;
             let Some(overlap) = overlap_with(&now, &spec) else { return Ok(()) };
+            // It may have been made smaller meanwhile.
             objects = self.fixed.layout.object_count(overlap);
-            let step = next..objects.min(next + course.step);
+            let step = next.min(objects)..objects.min(next + course.step);
             next = step.end.max(next);
             let fill = |inner: Arc<Inner>, now: Arc<ImageState>, object| {
                 let course = course.clone();

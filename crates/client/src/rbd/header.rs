@@ -2,17 +2,19 @@
 
 use super::image::Image;
 use super::layout::Layout;
+use super::opening::Opening;
 use super::spec::{SnapshotKind, input};
 use super::{feature, header_object, id_object};
 use crate::error::Error;
 use crate::operation::{Operation, Outcome};
 use crate::pool::Pool;
 use bytes::Bytes;
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::Pin;
 use types::{Errno, PoolId, SnapId, Utime};
 use wire::basic::SnapContext;
-use wire::rbd::{ParentSpec, SnapshotInfo};
+use wire::rbd::{ChildSpec, ParentSpec, SnapshotInfo};
 use wire::{Decode, Reader};
 
 /// "Exec format error": the image lacks a feature.
@@ -72,14 +74,16 @@ pub(super) struct ImageState {
     pub snapshots: Vec<Snapshot>,
     /// The parent, with the length of its part that shows.
     pub parent: Option<Parent>,
+    /// The parent that the header names, also where the image was made so small that nothing of it shows.
+    pub linked: Option<ParentSpec>,
 }
 
 #[derive(Clone)]
 pub(super) struct Parent {
     pub spec: ParentSpec,
     pub overlap: u64,
-    /// The parent image, opened read-only at the snapshot.
-    pub image: Image,
+    /// The parent image, opened read-only at the snapshot, if it is to be read.
+    pub image: Option<Image>,
 }
 
 impl ImageState {
@@ -168,8 +172,15 @@ pub(super) async fn load_fixed(pool: &Pool, name: &str, id: &str, read_only: boo
     })
 }
 
-/// Loads the present state of the image, or that of its snapshot `at`. `known`: the parent as it was known before.
-pub(super) async fn load_state(pool: &Pool, id: &str, at: SnapId, known: Option<Parent>) -> Result<ImageState, Error> {
+/// Loads the present state of the image, or that of the snapshot that it is opened at. `known`: the parent as it was
+/// known before.
+pub(super) async fn load_state(
+    pool: &Pool,
+    id: &str,
+    opening: Opening,
+    known: Option<Parent>,
+) -> Result<ImageState, Error> {
+    let at = opening.at;
     let header = header_object(id);
     let operation = Operation::new()
         .call("rbd", "get_size", snap_input(at))
@@ -192,18 +203,20 @@ pub(super) async fn load_state(pool: &Pool, id: &str, at: SnapId, known: Option<
     for snap in context.snaps.iter().rev() {
         snapshots.push(load_snapshot(pool, &header, *snap).await?);
     }
+    let linked = overlap.filter(|_| spec.exists()).map(|_| spec.clone());
     let parent = match overlap.filter(|overlap| spec.exists() && *overlap > 0) {
         None => None,
         Some(overlap) => {
             let image = match known.filter(|known| known.spec == spec) {
                 Some(known) => known.image,
-                None => open_parent(pool, &spec).await?,
+                None if opening.shows_parent => Some(open_parent(pool, id, &spec, opening).await?),
+                None => None,
             };
             Some(Parent { spec, overlap, image })
         }
     };
     let features = Reader::new(&outcome.bytes(1)?).u64()?;
-    Ok(ImageState { size: size.u64()?, features, flags: outcome.decode(2)?, context, snapshots, parent })
+    Ok(ImageState { size: size.u64()?, features, flags: outcome.decode(2)?, context, snapshots, parent, linked })
 }
 
 async fn load_snapshot(pool: &Pool, header: &str, snap: SnapId) -> Result<Snapshot, Error> {
@@ -229,12 +242,41 @@ async fn load_snapshot(pool: &Pool, header: &str, snap: SnapId) -> Result<Snapsh
 
 /// Opens a parent. Boxed, because the parent may itself be a clone with a parent to open.
 fn open_parent<'a>(
-    pool: &'a Pool,
+    child: &'a Pool,
+    child_id: &'a str,
     spec: &'a ParentSpec,
+    opening: Opening,
 ) -> Pin<Box<dyn Future<Output = Result<Image, Error>> + Send + 'a>> {
-    Box::pin(async {
-        let pool = pool.cluster().pool_by_id(PoolId(spec.pool)).await?.namespace(spec.namespace.clone());
+    Box::pin(async move {
+        let pool = child.cluster().pool_by_id(PoolId(spec.pool)).await?.namespace(spec.namespace.clone());
         let id = String::from_utf8_lossy(&spec.image).into_owned();
-        Image::open_by_id(&pool, "", &id, SnapId(spec.snap), true).await
+        if opening.doubts_header {
+            check_parent(&pool, spec, child, child_id).await?;
+        }
+        match Image::open_as(&pool, "", &id, opening.of_parent(SnapId(spec.snap), true)?).await {
+            // The image itself is there.
+            Err(Error::Errno(Errno::ENOENT)) if opening.doubts_header => {
+                Err(Error::Unsupported("work on an image whose parent is gone"))
+            }
+            opened => opened,
+        }
     })
+}
+
+/// Refuses a header that names a parent elsewhere which does not list the image among its clones. Errors: `EOPNOTSUPP`.
+async fn check_parent(parent: &Pool, spec: &ParentSpec, child: &Pool, child_id: &str) -> Result<(), Error> {
+    if parent.id() == child.id() && parent.namespace_name() == child.namespace_name() {
+        return Ok(());
+    }
+    let namespace = child.namespace_name().clone();
+    let child = ChildSpec { pool: child.id().0, image: child_id.to_owned().into(), namespace };
+    let header = header_object(&String::from_utf8_lossy(&spec.image));
+    match ask::<BTreeSet<ChildSpec>>(parent, &header, "children_list", snap_input(SnapId(spec.snap))).await {
+        Ok(children) if children.contains(&child) => Ok(()),
+        Ok(_) | Err(Error::Errno(Errno::ENOENT)) => Err(Error::Unsupported(
+            "work for others on a clone whose parent is in another pool or namespace and does not list it: clones made \
+             while clients from before Mimic are let in, among others",
+        )),
+        Err(error) => Err(error),
+    }
 }

@@ -3,6 +3,7 @@
 use super::header::{self, Fixed, ImageInfo, ImageState, Snapshot};
 use super::known::Known;
 use super::lock::LockState;
+use super::opening::{ESTALE, Opening};
 use super::watcher::Watching;
 use super::{feature, header_object};
 use crate::error::Error;
@@ -48,9 +49,8 @@ pub(super) struct Inner {
     pub data: Pool,
     pub header: String,
     pub fixed: Fixed,
-    pub read_only: bool,
-    /// The snapshot that reads see.
-    pub at: SnapId,
+    /// Its snapshot is the one that reads see.
+    pub opening: Opening,
     state: Mutex<Arc<ImageState>>,
     /// The header has changed, or may have.
     stale: AtomicBool,
@@ -85,8 +85,20 @@ impl Image {
     /// Opens an image as it was in a snapshot. Errors: `ENOENT`.
     pub async fn open_snapshot(pool: &Pool, name: &str, snapshot: &str) -> Result<Image, Error> {
         let id = header::id_of(pool, name).await?;
-        let now = header::load_state(pool, &id, SnapId::HEAD, None).await?;
+        let opening = Opening::plain(SnapId::HEAD, true).without_parent();
+        let now = header::load_state(pool, &id, opening, None).await?;
         Image::open_by_id(pool, name, &id, now.snapshot(snapshot)?.id, true).await
+    }
+
+    /// Opens an image of a known id for reading and writing, for work that is done with rights which those may lack for
+    /// whom it is done. A header that names data which is not the image's own is refused, and so is one that names a
+    /// parent in another pool or namespace which does not list the clone. Errors: `ENOENT`; `ESTALE` if another image
+    /// has the name; `EOPNOTSUPP`.
+    pub async fn open_for_others(pool: &Pool, name: &str, id: &str) -> Result<Image, Error> {
+        if header::id_of(pool, name).await? != id {
+            return Err(ESTALE.into());
+        }
+        Image::open_as(pool, name, id, Opening::plain(SnapId::HEAD, false).for_others()).await
     }
 
     pub(super) async fn open_by_id(
@@ -96,7 +108,13 @@ impl Image {
         at: SnapId,
         read_only: bool,
     ) -> Result<Image, Error> {
+        Image::open_as(pool, name, id, Opening::plain(at, read_only)).await
+    }
+
+    pub(super) async fn open_as(pool: &Pool, name: &str, id: &str, opening: Opening) -> Result<Image, Error> {
+        let (at, read_only) = (opening.at, opening.read_only);
         let fixed = header::load_fixed(pool, name, id, read_only).await?;
+        opening.check_data(pool, id, &fixed.object_prefix, fixed.data_pool)?;
         let data = match fixed.data_pool {
             Some(id) => pool.cluster().pool_by_id(id).await?.namespace(pool.namespace_name().clone()),
             None => pool.clone(),
@@ -107,14 +125,22 @@ impl Image {
             true => None,
             false => Some(pool.watch(header.clone(), WATCH_TIMEOUT).await?),
         };
-        let state = header::load_state(pool, id, at, None).await?;
+        let state = match header::load_state(pool, id, opening, None).await {
+            Ok(state) => state,
+            Err(error) => {
+                // Whoever removes the image would wait until the watch has timed out.
+                if let Some(watch) = watch {
+                    let _ = watch.end().await;
+                }
+                return Err(error);
+            }
+        };
         let inner = Arc::new(Inner {
             pool: pool.clone(),
             data: data.at_snapshot(at),
             header,
             fixed,
-            read_only,
-            at,
+            opening,
             state: Mutex::new(Arc::new(state)),
             stale: AtomicBool::new(false),
             refreshing: tokio::sync::Mutex::new(()),
@@ -230,7 +256,7 @@ impl Inner {
         // client that has lost the lock or is in doubt: it may have no watch to tell it of changes.
         self.stale.store(self.lock.is_held().is_err(), Ordering::Release);
         let known = self.state().parent.clone();
-        let loaded = header::load_state(&self.pool, &self.fixed.id, self.at, known).await;
+        let loaded = header::load_state(&self.pool, &self.fixed.id, self.opening, known).await;
         let state = Arc::new(loaded.inspect_err(|_| self.set_stale())?);
         *locked(&self.state) = state.clone();
         Ok(state)
@@ -238,7 +264,7 @@ impl Inner {
 
     /// Fails if the image was opened for reading. Errors: `EROFS`.
     pub fn must_be_writable(&self) -> Result<(), Error> {
-        if self.read_only { Err(EROFS.into()) } else { Ok(()) }
+        if self.opening.read_only { Err(EROFS.into()) } else { Ok(()) }
     }
 
     /// Carries out a change of the image to its end, even if the caller stops waiting for it.

@@ -17,6 +17,8 @@
 //! * Start at [`Image`]; [`list`], [`create()`], [`clone`], [`rename`] and [`remove`] work on whole images.
 //! * [`list_trash`], [`move_to_trash`], [`remove_from_trash`], [`purge_trash`]: images that wait for their removal.
 //! * [`Course`]: how far long work is, and its end before its time.
+//! * [`Image::open_for_others`] and [`remove_for_others`]: work with rights that those lack for whom it is done.
+//!   Removals from the trash are of this kind.
 //! * `layout` maps bytes to objects; `object_map` tells which objects exist.
 //! * `lock` is the exclusive lock, held by the client that writes. The first update takes it. The owner gives it up
 //!   when another client asks for it; from a dead owner it is taken away, after blocklisting the owner. An owner that
@@ -38,6 +40,7 @@ mod known;
 mod layout;
 mod lock;
 mod notice;
+mod opening;
 mod parent;
 mod parent_link;
 mod resize;
@@ -49,11 +52,12 @@ mod trash;
 mod watcher;
 
 pub use course::Course;
-pub use create::{ImageOptions, clone, create, list, remove, remove_by, rename};
+pub use create::{ImageOptions, clone, create, find_id, list, remove, remove_for_others, rename};
 pub use header::{ImageInfo, Snapshot, id_of};
 pub use image::Image;
 pub use layout::Layout;
-pub use snapshots::namespaces;
+pub use opening::ESTALE;
+pub use snapshots::{namespaces, some_namespaces};
 pub use spec::SnapshotKind;
 pub use trash::{Trashed, list_trash, move_to_trash, purge_trash, remove_from_trash};
 

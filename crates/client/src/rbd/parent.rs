@@ -47,7 +47,8 @@ impl Inner {
         for (from, len) in parts {
             let shown = parent.overlap.saturating_sub(*from).min(*len);
             if shown > 0 {
-                all.append(read_ancestor(&parent.image, *from, shown).await?);
+                let not_open = Error::Unsupported("reading a parent that was not opened");
+                all.append(read_ancestor(parent.image.as_ref().ok_or(not_open)?, *from, shown).await?);
             }
             all.append(zeros(len - shown));
         }

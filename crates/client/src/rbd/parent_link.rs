@@ -108,12 +108,28 @@ async fn detach_from(child: &Inner, spec: &ParentSpec) -> Result<(), Error> {
     if op_features & CLONE_CHILD == 0 {
         return tell(&child.pool, CHILDREN.to_owned(), "remove_child", old_child(spec, id)).await;
     }
-    let pool = parent_pool(&child.pool, spec).await?;
+    let pool = match parent_pool(&child.pool, spec).await {
+        Err(Error::NoPool(_)) => return Ok(()),
+        pool => pool?,
+    };
     let image = String::from_utf8_lossy(&spec.image).into_owned();
     tell(&pool, header_object(&image), "child_detach", new_child(spec, &child.pool, id)).await?;
-    let parent = Image::open_by_id(&pool, "", &image, SnapId::HEAD, false).await?;
+    if image == *id && pool.id() == child.pool.id() && pool.namespace_name() == child.pool.namespace_name() {
+        // Its turn is taken already, and would be waited for without end.
+        return Ok(());
+    }
+    // Nothing of the parent's own parents is read.
+    let opening = child.opening.of_parent(SnapId::HEAD, false)?.without_parent();
+    let parent = match Image::open_as(&pool, "", &image, opening).await {
+        Err(Error::Errno(Errno::ENOENT)) => return Ok(()),
+        parent => parent?,
+    };
     let trashed = |s: &super::Snapshot| s.id.0 == spec.snap && s.kind == super::SnapshotKind::Trash;
-    let removed = match parent.snapshots().await?.iter().any(trashed) {
+    // The header tells which snapshot of the data's pool is removed, and a pool's namespaces have their snapshots in
+    // common. Whoever writes the header may remove them all only in the same pool, and without a namespace.
+    let has_all = parent.inner.fixed.data_pool.is_none_or(|data| data == pool.id()) && spec.namespace.is_empty();
+    let may_remove = has_all || !child.opening.doubts_header;
+    let removed = match may_remove && parent.snapshots().await?.iter().any(trashed) {
         true => parent.remove_trashed_snapshot(SnapId(spec.snap)).await,
         false => parent.inner.header_changed().await,
     };

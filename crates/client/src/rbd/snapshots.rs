@@ -3,6 +3,7 @@
 use super::header::{ImageState, Snapshot, ask, snap_input};
 use super::image::{Image, Inner, is_final};
 use super::known::map_locked;
+use super::opening::ESTALE;
 use super::parent_link;
 use super::spec::{SnapshotKind, input};
 use super::{CHILDREN, NAMESPACES, feature, flag, map_object};
@@ -20,9 +21,6 @@ use wire::rbd::{ParentSpec, SnapshotNamespace};
 pub(super) const UNPROTECTED: u8 = 0;
 const UNPROTECTING: u8 = 1;
 const PROTECTED: u8 = 2;
-
-/// "Stale handle": another client took a snapshot meanwhile.
-const ESTALE: Errno = Errno(116);
 
 impl Image {
     /// Takes a snapshot. It waits for updates in flight, and later updates wait for it. Errors: `EEXIST`, `EINVAL` for
@@ -365,7 +363,13 @@ fn listed<T>(answer: Result<T, Error>) -> Result<Option<T>, Error> {
 
 /// The namespaces of a pool that may have images, without the default one.
 pub async fn namespaces(pool: &Pool) -> Result<BTreeSet<Bytes>, Error> {
+    some_namespaces(pool, usize::MAX, usize::MAX).await
+}
+
+/// The first `count` [`namespaces`] of a pool, or some more; without those whose names are longer than `bytes`.
+pub async fn some_namespaces(pool: &Pool, count: usize, bytes: usize) -> Result<BTreeSet<Bytes>, Error> {
     const PAGE: u64 = 1024;
+    let mut seen = 0;
     let mut all = BTreeSet::new();
     let mut after = Bytes::new();
     loop {
@@ -376,8 +380,9 @@ pub async fn namespaces(pool: &Pool) -> Result<BTreeSet<Bytes>, Error> {
         let page = ask::<Vec<Bytes>>(&pool.namespace(Bytes::new()), NAMESPACES, "namespace_list", fields).await;
         let page = listed(page)?.unwrap_or_default();
         let last = page.last().cloned().filter(|_| page.len() as u64 == PAGE);
-        all.extend(page);
-        match last {
+        seen += page.len();
+        all.extend(page.into_iter().filter(|name| name.len() <= bytes));
+        match last.filter(|_| seen < count) {
             Some(last) => after = last,
             None => return Ok(all),
         }

@@ -4,6 +4,7 @@ use super::course::Course;
 use super::create::{names, remove_data};
 use super::header::{ask, id_of, tell};
 use super::image::{Image, is_final, to_the_end};
+use super::opening::{Opening, must_be_gone};
 use super::spec::input;
 use super::{DIRECTORY, TRASH, header_object, id_object, map_object};
 use crate::error::Error;
@@ -38,6 +39,8 @@ pub struct Trashed {
     pub kept_until: Utime,
     /// Nobody moves, restores or removes it right now.
     pub is_at_rest: bool,
+    /// Its removal was begun, and has not ended.
+    pub is_half_removed: bool,
 }
 
 impl Trashed {
@@ -49,6 +52,7 @@ impl Trashed {
             deleted: spec.deletion_time,
             kept_until: spec.deferment_end,
             is_at_rest: spec.state == state::NORMAL,
+            is_half_removed: spec.state == state::REMOVING,
         }
     }
 }
@@ -109,9 +113,10 @@ async fn put_away(pool: &Pool, name: &str, keep: Duration) -> Result<String, Err
     Ok(id)
 }
 
-/// Removes an image from the trash. `insists`: also before its time. Errors: `ENOENT`; `EPERM` before its time; `EBUSY`
-/// if a client has it open, or somebody moves or restores it; `ENOTEMPTY` if it has snapshots; `ECANCELED` if the
-/// course stopped it.
+/// Removes an image from the trash, if need be with rights that those lack for whom it is done: the header is not
+/// believed, as by [`Image::open_for_others`]. `insists`: also before its time. Errors: `ENOENT`; `EPERM` before its
+/// time; `EBUSY` if a client has it open, or somebody moves or restores it; `ENOTEMPTY` if it has snapshots;
+/// `EOPNOTSUPP` for a header that names another image's data; `ECANCELED` if the course stopped it.
 pub async fn remove_from_trash(pool: &Pool, id: &str, insists: bool, course: &Course) -> Result<(), Error> {
     let (pool, id, course) = (pool.clone(), id.to_owned(), course.clone());
     to_the_end(&pool.clone(), async move { throw_away(&pool, &id, insists, &course).await }).await
@@ -125,10 +130,14 @@ async fn throw_away(pool: &Pool, id: &str, insists: bool, course: &Course) -> Re
     if ![state::NORMAL, state::REMOVING].contains(&spec.state) {
         return Err(Errno::EBUSY.into());
     }
-    set_state(pool, id, state::REMOVING, state::NORMAL).await?;
+    let was_at_rest = spec.state == state::NORMAL;
+    if was_at_rest {
+        set_state(pool, id, state::REMOVING, state::NORMAL).await?;
+    }
     if let Err(error) = remove_image(pool, id, &String::from_utf8_lossy(&spec.name), course).await {
-        if !is_final(&error) {
-            // It can be restored again, unless data of it is gone already; librbd does so, too.
+        if was_at_rest && !is_final(&error) {
+            // It can be restored again, unless data of it is gone already; librbd does so, too. One that another
+            // client has begun to remove, or removes right now, is left as that one has left it.
             set_state(pool, id, state::NORMAL, state::REMOVING).await?;
         }
         return Err(error);
@@ -137,39 +146,48 @@ async fn throw_away(pool: &Pool, id: &str, insists: bool, course: &Course) -> Re
 }
 
 async fn remove_image(pool: &Pool, id: &str, name: &str, course: &Course) -> Result<(), Error> {
-    match Image::open_by_id(pool, name, id, SnapId::HEAD, false).await {
+    let opening = Opening::plain(SnapId::HEAD, false).for_others().without_parent();
+    match Image::open_as(pool, name, id, opening).await {
         Ok(image) => {
             let removed = remove_data(&image, course).await;
             let closed = image.close().await;
             removed.and(closed)?;
         }
-        // An earlier removal stopped behind the data: the header is gone, or the parent, from which it was detached.
-        Err(Error::Errno(Errno::ENOENT)) => {}
+        // An earlier removal stopped behind the header.
+        Err(Error::Errno(Errno::ENOENT)) => must_be_gone(pool, id).await?,
         Err(error) => return Err(error),
     }
     gone(pool.remove(map_object(id, None)).await)?;
     gone(pool.remove(header_object(id)).await)
 }
 
-/// Removes the images in the trash of a pool and namespace whose time is over by `now`. Those that cannot be removed
-/// yet, because of snapshots or clients, are left; so are those that others work on. Returns the number of the removed
-/// ones. Errors: `ECANCELED` if the course stopped it.
+/// Removes the images in the trash of a pool and namespace whose time is over by `now`, also those whose removal has
+/// stopped half-way. Those that cannot be removed yet, because of snapshots or clients, are left; so are those that
+/// others work on. Returns the number of the removed ones. Errors: `ECANCELED` if the course stopped it; the first
+/// error of an image that could not be removed, once all others are.
 pub async fn purge_trash(pool: &Pool, now: Utime, course: &Course) -> Result<usize, Error> {
     let mut removed = 0;
     loop {
         let before = removed;
+        let mut failure = None;
         let trash = list_trash(pool).await?;
-        for image in trash.iter().filter(|image| image.is_at_rest && image.kept_until <= now) {
+        let is_due = |image: &&Trashed| (image.is_at_rest || image.is_half_removed) && image.kept_until <= now;
+        for image in trash.iter().filter(is_due) {
             course.check()?;
+            course.gets_on();
             match remove_from_trash(pool, &image.id, false, course).await {
                 Ok(()) => removed += 1,
                 Err(Error::Errno(Errno::ENOTEMPTY | Errno::EBUSY | Errno::ENOENT | Errno::EPERM)) => {}
-                Err(error) => return Err(error),
+                Err(error) if is_final(&error) || error.errno() == Errno::ECANCELED => return Err(error),
+                Err(error) => {
+                    tracing::warn!(image = image.id, %error, "an image in the trash cannot be removed");
+                    failure = failure.or(Some(error));
+                }
             }
         }
         // An image that kept a snapshot for its clones loses the snapshot with the last of them.
         if removed == before {
-            return Ok(removed);
+            return failure.map_or(Ok(removed), Err);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod first_write;
 mod many_clients;
+mod others;
 mod protection;
 mod trash;
 mod unfinished;
