@@ -10,6 +10,9 @@ use std::collections::BTreeSet;
 use store::{Step, Transaction};
 use types::{EVersion, ObjectId};
 
+/// Updates that one transaction makes permanent at the most: of each it may remove an object.
+pub(crate) const FORWARD_ENTRIES: usize = 64;
+
 impl Core {
     /// As primary whose interval ends: makes updates permanent that all have, and remembers for which others clients
     /// were answered. Other members may not have been told so yet, and one of them may come back without the end of its
@@ -31,14 +34,22 @@ impl Core {
         }
     }
 
+    /// Returns up to where the next transaction makes updates permanent, of which those up to `committed` will stay.
+    /// Later ones do so with the others.
+    pub(crate) fn next_forward(&self, committed: EVersion) -> EVersion {
+        match self.protection().keeps_undo() {
+            true => self.log.end_of_first(FORWARD_ENTRIES, self.info.rolled_forward, committed),
+            false => committed,
+        }
+    }
+
     /// Returns the steps that remove states kept for taking back updates up to `committed`, which will stay now.
     pub(crate) fn forward_steps(&self, committed: EVersion) -> Vec<Step> {
         let from = self.info.rolled_forward;
         if !self.protection().keeps_undo() || committed <= from {
             return Vec::new();
         }
-        let entries = self.log.entries().rev().skip_while(|entry| entry.version > committed);
-        let entries = entries.take_while(|entry| entry.version > from);
+        let entries = self.log.between(from, committed).rev();
         entries.filter_map(|entry| entry.undo.forget(&entry.object, entry.version)).collect()
     }
 
@@ -52,14 +63,14 @@ impl Core {
     /// Makes updates up to `committed` permanent, and removes what would take them back.
     pub(crate) fn roll_forward(&mut self, cx: &mut Context<'_>, committed: EVersion) {
         let committed = committed.min(self.log.head());
-        if committed <= self.info.rolled_forward {
-            return;
+        while self.info.rolled_forward < committed {
+            let next = self.next_forward(committed);
+            let mut steps = self.forward_steps(next);
+            self.undo_ends(next);
+            self.info.rolled_forward = next;
+            steps.push(self.info.step());
+            cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
         }
-        let mut steps = self.forward_steps(committed);
-        self.undo_ends(committed);
-        self.info.rolled_forward = committed;
-        steps.push(self.info.step());
-        cx.submit_or_stop(Transaction { pg: self.id, steps }, OnCommit::Nothing);
     }
 
     /// Returns the steps that take back these updates, oldest first, on this OSD, and the objects that are then what

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use ec::ShardSet;
 use mutant::Mutant;
 use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
 use types::{EVersion, Epoch, FastMap, ObjectId, ReqId, Utime};
 use wire::{Decode, DecodeError, Encode, Reader, Writer};
 
@@ -403,12 +404,33 @@ impl PgLog {
         self.entries.get(usize::try_from(index).ok()?)
     }
 
+    /// Returns where the entries after `from` up to `until` are.
+    fn part(&self, from: EVersion, until: EVersion) -> Range<usize> {
+        let through = |version: EVersion| self.entries.partition_point(|entry| entry.version <= version);
+        let start = through(from);
+        start..through(until).max(start)
+    }
+
+    /// Returns the entries after `from` up to `until`.
+    pub(crate) fn between(&self, from: EVersion, until: EVersion) -> impl DoubleEndedIterator<Item = &LogEntry> {
+        self.entries.range(self.part(from, until))
+    }
+
+    /// Returns `until`, or, if more than `count` entries lie between `from` and that, the version of the last one of
+    /// the first `count`.
+    pub(crate) fn end_of_first(&self, count: usize, from: EVersion, until: EVersion) -> EVersion {
+        let part = self.part(from, until);
+        if part.len() <= count { until } else { self.entries[part.start + count - 1].version }
+    }
+
     /// Notes that updates after `from` up to `until` will stay: what it takes to take them back is of no use any more.
     /// Nor is what skipped shards take, but for members that were away meanwhile.
     pub(crate) fn will_stay(&mut self, from: EVersion, until: EVersion) {
-        let entries = self.entries.iter_mut().rev().skip_while(|entry| entry.version > until);
-        let entries = entries.take_while(|entry| entry.version > from);
-        for entry in entries.filter(|entry| entry.kind != LogKind::Unchanged) {
+        if until <= from {
+            return;
+        }
+        let part = self.part(from, until);
+        for entry in self.entries.range_mut(part).filter(|entry| entry.kind != LogKind::Unchanged) {
             entry.lose_undo();
             entry.skipped.will_stay();
         }
@@ -575,6 +597,27 @@ mod tests {
         log.append(skips(&info));
         log.will_stay(EVersion::ZERO, EVersion::new(3, 1));
         assert_eq!(log.entries().next().unwrap().skipped, Skipped { shards, ..Skipped::default() });
+    }
+
+    #[test]
+    fn entries_between_two_versions_are_found_in_parts() {
+        let mut log = PgLog::default();
+        (1..=9).for_each(|v| log.append(LogEntry { undo: Undo::Created, ..entry(1 + v as u32 / 5, v) }));
+        log.trim_to(EVersion::new(1, 2), 0);
+        let at = |v: u64| EVersion::new(1 + v as u32 / 5, v);
+        let between = |from, until| log.between(from, until).map(|entry| entry.version.version).collect::<Vec<_>>();
+        assert_eq!(between(at(4), at(7)), [5, 6, 7]);
+        assert_eq!(between(EVersion::ZERO, at(3)), [3], "the log begins there");
+        assert_eq!(between(at(8), EVersion::new(9, 99)), [9]);
+        assert_eq!((between(at(7), at(7)), between(at(7), at(4))), (vec![], vec![]));
+        assert_eq!(log.end_of_first(3, at(4), at(7)), at(7));
+        assert_eq!(log.end_of_first(2, at(4), at(7)), at(6));
+        assert_eq!(log.end_of_first(2, EVersion::ZERO, at(7)), at(4));
+        assert_eq!(log.end_of_first(2, at(8), EVersion::new(9, 99)), EVersion::new(9, 99));
+        log.will_stay(at(7), at(4));
+        log.will_stay(at(4), at(7));
+        let lost = log.entries().filter(|entry| entry.undo == Undo::Lost).map(|entry| entry.version.version);
+        assert_eq!(lost.collect::<Vec<_>>(), [5, 6, 7]);
     }
 
     #[test]

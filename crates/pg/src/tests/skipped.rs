@@ -1,6 +1,7 @@
 //! Updates that skip shards of an erasure-coded group: who is waited for, and what becomes of them with their primary.
 
 use super::cluster::{Cluster, POOL};
+use crate::coded::forward::FORWARD_ENTRIES;
 use crate::coded::skipped::Skipped;
 use crate::group::pg::Pg;
 use crate::messages::PeerKind;
@@ -46,7 +47,11 @@ fn head(cluster: &mut Cluster, osd: OsdId) -> u64 {
 
 /// Makes the object in a cluster of four data shards and two parity shards.
 fn written(seed: u64) -> (Cluster, SessionId) {
-    let mut cluster = Cluster::coded_large(seed, Limits::default());
+    written_with(seed, Limits::default())
+}
+
+fn written_with(seed: u64, limits: Limits) -> (Cluster, SessionId) {
+    let mut cluster = Cluster::coded_large(seed, limits);
     let mut pool = cluster.map.pools[&POOL].clone();
     pool.flags.insert(PoolFlags::EC_OVERWRITES);
     cluster.change(|next| drop(next.new_pools.insert(POOL, pool)));
@@ -406,4 +411,65 @@ fn updates_behind_one_that_went_to_another_group_outlive_the_split() {
     cluster.ask_of(A, reader, 23, epoch, 0, other, Op::read(0, 0));
     cluster.settle();
     assert_eq!(cluster.answers_to(23), [(reader, 0, new())]);
+}
+
+/// Counts those of so many requests that are answered.
+fn answered(cluster: &Cluster, tids: u64) -> usize {
+    (1..=tids).filter(|tid| !cluster.answers_to(*tid).is_empty()).count()
+}
+
+#[test]
+fn clients_are_answered_only_so_far_ahead_of_who_is_skipped_and_silent() {
+    let (mut cluster, session) = written_with(12, Limits { log_entries_min: 4, ..Limits::default() });
+    let before = head(&mut cluster, C);
+    cluster.cut.insert((A, C));
+    (1..=6).for_each(|tid| overwrite_as(&mut cluster, session, tid));
+    assert_eq!(answered(&cluster, 6), 4, "it takes no time");
+    cluster.settle();
+    assert_eq!(answered(&cluster, 6), 4);
+    assert_eq!([A, B, C, D].map(|osd| head(&mut cluster, osd)), [before + 6, before + 6, before, before + 6]);
+    let entries = pg(&mut cluster, B).core.log.entries();
+    assert!(entries.last().is_some_and(|entry| entry.skipped.skips(2)), "it lacks nothing for it all the same");
+    cluster.cut.clear();
+    cluster.settle();
+    assert_eq!(answered(&cluster, 6), 6);
+    // Once it has caught up nobody waits for it.
+    cluster.cut.insert((A, C));
+    overwrite_as(&mut cluster, session, 7);
+    assert_eq!(cluster.answers_to(7), [(session, 0, String::new())]);
+}
+
+#[test]
+fn what_was_kept_for_who_was_silent_goes_in_parts() {
+    const UPDATES: u64 = 150;
+    let part = FORWARD_ENTRIES as u64;
+    let rolled = |cluster: &mut Cluster| [A, B, E].map(|osd| pg(cluster, osd).core.info.rolled_forward.version);
+    for goes_down in [false, true] {
+        let (mut cluster, session) = written(13);
+        let before = rolled(&mut cluster);
+        cluster.cut.insert((A, C));
+        overwrite(&mut cluster, session);
+        assert_eq!(cluster.answers_to(1), [(session, 0, String::new())]);
+        // Updates that take no room of the small stores: there is no such object.
+        let (epoch, begin) = (cluster.map.epoch, head(&mut cluster, A));
+        (2..=UPDATES).for_each(|tid| cluster.ask_of(A, session, tid, epoch, 0, (8, b"other"), Op::delete()));
+        cluster.settle();
+        assert_eq!(head(&mut cluster, A), begin + UPDATES - 1);
+        assert_eq!(rolled(&mut cluster), before, "it is silent");
+        if goes_down {
+            cluster.lose(A, C);
+            cluster.down(&[C]);
+        }
+        cluster.cut.clear();
+        cluster.settle();
+        if !goes_down {
+            overwrite_as(&mut cluster, session, UPDATES + 1);
+            assert_eq!(rolled(&mut cluster), before.map(|before| before + part), "one transaction");
+        }
+        cluster.pass(Duration::from_secs(2));
+        cluster.pass(Duration::from_secs(2));
+        let end = head(&mut cluster, A);
+        assert_eq!(rolled(&mut cluster), [end; 3], "{goes_down}");
+        assert_eq!(cluster.content(A), new());
+    }
 }

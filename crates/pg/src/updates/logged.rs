@@ -30,8 +30,10 @@ impl Core {
         mut steps: Vec<Step>,
         committed: EVersion,
     ) -> LoggedTransaction {
-        let log_tail = self.log.trim_target(committed, cx.limits.log_entries_min);
-        let stays = if mutant::is(Mutant::UndoDroppedEarly) { self.log.head() } else { committed };
+        let next = self.next_forward(committed);
+        // An entry tells what is kept to take its update back.
+        let log_tail = self.log.trim_target(next, cx.limits.log_entries_min);
+        let stays = if mutant::is(Mutant::UndoDroppedEarly) { self.log.head() } else { next };
         if self.protection().keeps_undo() {
             let mut before = self.forward_steps(stays);
             before.extend(entries.iter().flat_map(|entry| entry.undo.prepare(&entry.object, entry.version)));

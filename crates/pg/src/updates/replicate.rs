@@ -32,6 +32,16 @@ struct Receivers {
     log_only: Vec<OsdId>,
 }
 
+/// How members are told of an update.
+struct Manner {
+    /// All members have what is committed.
+    committed: EVersion,
+    /// Members tell how long it took them.
+    hops_wanted: bool,
+    /// Members whose shards the update skips are told with the others, and waited for.
+    at_once: bool,
+}
+
 /// Members to which objects are copied, as an update of these is not carried out there.
 #[derive(Debug, Default)]
 pub(crate) struct CopiesLater {
@@ -64,7 +74,10 @@ impl Updates<'_> {
         let logged = self.core.logged_transaction(cx, &entries, &info, own_steps, committed);
         let LoggedTransaction { transaction, log_tail, forgotten, rolled_forward } = logged;
         let then = OnCommit::PrimaryUpdate { since: self.core.interval.since, version };
-        let is_skipped = self.is_skipped_here(&entries);
+        // A member whose shard is skipped may be silent while clients are answered. It is waited for before the log
+        // grows beyond what is kept anyway, and with it what takes updates back.
+        let waits_for_all = version.version.saturating_sub(committed.version) > cx.limits.log_entries_min as u64;
+        let is_skipped = self.is_skipped_here(&entries) && !waits_for_all;
         let submitted = match update.is_removal {
             // State that erasure-coded groups keep of the object for a moment is small.
             true => cx.submit_owed(transaction, then),
@@ -93,7 +106,8 @@ impl Updates<'_> {
                 objects: entries.iter().map(|entry| entry.object.clone()).collect(),
             },
         };
-        let mut skips = self.send_update(cx, receivers, &entries, (steps, shards), (committed, op.times.sampled));
+        let told = Manner { committed, hops_wanted: op.times.sampled, at_once: waits_for_all };
+        let mut skips = self.send_update(cx, receivers, &entries, (steps, shards), told);
         skips.extend(is_skipped.then_some(cx.whoami));
         self.core.append_logged(entries, (log_tail, forgotten), rolled_forward);
         self.state.begin(UpdateInFlight { version, op, reply, acks: Vec::new(), watch, skips });
@@ -119,17 +133,17 @@ impl Updates<'_> {
         Receivers { carry_out: osds(carry_out), log_only: osds(log_only) }
     }
 
-    /// Sends an update to members. `steps` are those of all, with what differs from shard to shard. All members have
-    /// what is `committed`; they tell how long it took them if `hops_wanted`. Returns the members that are told later,
-    /// as it skips their shards.
+    /// Sends an update to members. `steps` are those of all, with what differs from shard to shard. Returns the members
+    /// that are told later, as it skips their shards.
     fn send_update(
         &self,
         cx: &mut Context<'_>,
         receivers: Receivers,
         entries: &[LogEntry],
         (steps, shards): (Vec<Step>, Option<PreparedShards>),
-        (committed, hops_wanted): (EVersion, bool),
+        told: Manner,
     ) -> Vec<OsdId> {
+        let Manner { committed, hops_wanted, at_once } = told;
         let (entry, others) = entries.split_last().expect("the update's own was put there");
         let (pg, info) = (self.core.pg_interval(), &self.core.info);
         let message = |entry: LogEntry, steps: Vec<Step>| {
@@ -143,7 +157,7 @@ impl Updates<'_> {
             for osd in std::mem::take(&mut carry_out) {
                 let shard = self.core.interval.shard_of(osd);
                 let (steps, entry) = shards.of(&steps, shard);
-                if shard.is_some_and(|shard| entry.skipped.skips(shard)) {
+                if !at_once && shard.is_some_and(|shard| entry.skipped.skips(shard)) {
                     skips.push(osd);
                     cx.send_osd_later(osd, message(entry, steps));
                 } else {
