@@ -123,7 +123,17 @@ impl Agreement<'_> {
                 Err(NoOverlap) => return self.coded_log_does_not_meet(cx),
             }
         }
+        self.learns_answered(holders.answered);
         self.start_members(cx);
+    }
+
+    /// As primary that has the group's log: remembers for what clients were answered, as a holder knows, and lets all
+    /// members know. That holder may be gone next time.
+    pub(super) fn learns_answered(&mut self, answered: EVersion) {
+        if !mutant::is(Mutant::AnsweredForgotten) {
+            let known = self.core.info.answered.max(answered);
+            self.core.info.answered = known.min(self.core.log.head());
+        }
     }
 
     /// Returns the group's information as of about `end`: that of the holder that got furthest and not beyond. What

@@ -66,15 +66,18 @@ impl Agreement<'_> {
 
     /// Takes a log: the authoritative one, if this is the primary; or the one to start over with.
     pub(crate) fn log_came(&mut self, cx: &mut Context<'_>, from: OsdId, message: PgLogEntries) {
-        let as_primary = matches!(self.state.phase, Phase::GettingLog { from: best, .. } if best == from)
-            && message.pg.since == self.core.interval.since;
-        if as_primary {
+        let answered = match &self.state.phase {
+            Phase::GettingLog { from: best, holders } if *best == from => Some(holders.answered),
+            _ => None,
+        };
+        if let Some(answered) = answered.filter(|_| message.pg.since == self.core.interval.since) {
             self.joins_interval();
             let merged =
                 self.authoritative(message).and_then(|(after, entries, info)| self.merge_log(after, &entries, &info));
             match merged {
                 Ok(steps) => {
                     cx.submit_or_stop(Transaction { pg: self.core.id, steps }, OnCommit::Nothing);
+                    self.learns_answered(answered);
                     self.start_members(cx);
                 }
                 Err(NoOverlap) => match self.core.protection() {

@@ -473,3 +473,29 @@ fn what_was_kept_for_who_was_silent_goes_in_parts() {
         assert_eq!(cluster.content(A), new());
     }
 }
+
+#[test]
+fn all_learn_in_the_next_interval_for_what_clients_were_answered() {
+    let (mut cluster, session) = written(14);
+    overwrite(&mut cluster, session);
+    assert_eq!(cluster.answers_to(1), [(session, 0, String::new())]);
+    let end = head(&mut cluster, A);
+    // B and E are told of that with an update which F does not get.
+    cluster.cut.insert((A, F));
+    overwrite_as(&mut cluster, session, 2);
+    let known = [A, B, E, F].map(|osd| pg(&mut cluster, osd).core.info.answered.version);
+    assert_eq!((known[1], known[2]), (end, end));
+    assert!(known[3] < end, "{known:?}");
+    // The primary has neither update, as these skip it, and so does not know.
+    cluster.lose(A, F);
+    restarts(&mut cluster, A);
+    assert!(head(&mut cluster, B) > end);
+    cluster.cut.clear();
+    cluster.update_all();
+    cluster.settle();
+    let known = [A, B, C, D, E, F].map(|osd| pg(&mut cluster, osd).core.info.answered.version);
+    assert_eq!([A, B, C, D, E, F].map(|osd| head(&mut cluster, osd)), [end; 6], "F has not had the last one");
+    assert_eq!(known, [end; 6]);
+    cluster.heal(2);
+    assert_eq!(cluster.content(A), new());
+}
