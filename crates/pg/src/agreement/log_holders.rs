@@ -14,9 +14,11 @@ pub(crate) struct LogHolder {
 }
 
 impl LogHolder {
-    /// Returns true if the holder has the update, or is skipped by it and so lacks nothing of it.
-    fn counts_for(&self, entry: &LogEntry) -> bool {
-        let skips = entry.skipped.skips(self.shard) && !mutant::is(Mutant::SkippedIsStale);
+    /// Returns true if the holder has the update, or is skipped by it and so lacks nothing of it. Objects are read of
+    /// `needed` shards: an update that is said to skip so many would be on none of those.
+    fn counts_for(&self, entry: &LogEntry, needed: usize) -> bool {
+        let is_possible = entry.skipped.shards.len() < needed;
+        let skips = is_possible && entry.skipped.skips(self.shard) && !mutant::is(Mutant::SkippedIsStale);
         entry.version <= self.head || skips || mutant::is(Mutant::LongestShardLogLeads)
     }
 }
@@ -46,7 +48,7 @@ impl LogHolders {
             return None;
         }
         let answered = || entries.iter().take_while(|entry| entry.version <= self.answered);
-        let is_whole = |holder: &&LogHolder| answered().all(|entry| holder.counts_for(entry));
+        let is_whole = |holder: &&LogHolder| answered().all(|entry| holder.counts_for(entry, self.needed));
         let (whole, cut): (Vec<&LogHolder>, Vec<&LogHolder>) = self.all.iter().partition(is_whole);
         let shards: BTreeSet<u8> = whole.iter().map(|holder| holder.shard).collect();
         let counting = match shards.len() >= self.needed && !mutant::is(Mutant::ShortLogTakesBack) {
@@ -56,7 +58,8 @@ impl LogHolders {
         if counting.len() < self.all.len() {
             tracing::error!(answered = %self.answered, ?cut, "have lost the end of their logs");
         }
-        let ours = entries.iter().take_while(|entry| counting.iter().all(|holder| holder.counts_for(entry)));
+        let counts = |entry: &LogEntry| counting.iter().all(|holder| holder.counts_for(entry, self.needed));
+        let ours = entries.iter().take_while(|entry| counts(entry));
         Some(ours.last().map_or(after, |entry| entry.version))
     }
 }
@@ -101,7 +104,7 @@ mod tests {
     #[test]
     fn the_log_ends_before_what_a_holder_lacks_that_is_not_skipped() {
         let entries = [entry(6, &[1, 2]), entry(7, &[]), entry(8, &[1]), entry(9, &[0, 1])];
-        let end = |heads: &[(u8, u64)]| holders(heads, 0, 2).log_end(at(5), &entries).map(|end| end.version);
+        let end = |heads: &[(u8, u64)]| holders(heads, 0, 3).log_end(at(5), &entries).map(|end| end.version);
         assert_eq!(end(&[(0, 9), (4, 9)]), Some(9), "all have all");
         assert_eq!(end(&[(0, 9), (1, 7)]), Some(9), "what it lacks skips it");
         assert_eq!(end(&[(0, 8), (1, 7), (4, 9)]), Some(9));
@@ -110,6 +113,17 @@ mod tests {
         assert_eq!(end(&[(1, 5), (2, 9), (4, 5)]), Some(5), "a parity is touched by all");
         assert_eq!(end(&[(1, 7), (2, 8), (4, 9)]), Some(8), "one has been told, and another lacks the next");
         assert_eq!(end(&[(1, 4), (4, 9)]), None, "the log does not reach back so far");
+    }
+
+    #[test]
+    fn no_update_skips_as_many_shards_as_it_takes_to_read_an_object() {
+        let entries = [entry(6, &[1]), entry(7, &[1, 2]), entry(8, &[1])];
+        let end = |needed, answered| {
+            let end = holders(&[(0, 8), (1, 5), (3, 8)], answered, needed).log_end(at(5), &entries);
+            end.map(|end| end.version)
+        };
+        assert_eq!([end(3, 0), end(2, 0), end(1, 0)], [Some(8), Some(6), Some(5)]);
+        assert_eq!(end(2, 8), Some(8), "it has lost the end of its log");
     }
 
     #[test]

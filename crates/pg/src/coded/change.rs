@@ -141,6 +141,8 @@ pub(crate) struct ShardWrites {
     grows_to: Option<u64>,
     /// Shards become longer.
     is_longer: bool,
+    /// Number of data shards, which are the first ones.
+    k: usize,
     undo_unwritten: Undo,
     /// Memory that the shards take beside that of the update, if it is much.
     pub new_bytes: usize,
@@ -189,7 +191,9 @@ impl ShardWrites {
         }
         let count = self.extents[0].shards.len();
         let shards: ShardSet = (0..count).filter(|shard| self.writes(Some(*shard as u8)).next().is_none()).collect();
-        if shards.is_empty() {
+        // Any k shards that are read, or agree on the group's log, have at least one that the update writes.
+        let is_parity_written = shards.is_subset(ShardSet::first(self.k));
+        if shards.is_empty() || shards.len() >= self.k || !is_parity_written {
             return Skipped::default();
         }
         let (info, info_before) = (value.clone(), info_before.clone());
@@ -273,7 +277,7 @@ impl PoolCode {
             .is_some_and(|extent| grows(extent) && !extent.data.len().is_multiple_of(layout.stripe_bytes() as usize));
         let grows_to = is_short.then_some(change.shard_bytes);
         let is_longer = change.extents.iter().any(grows);
-        ShardWrites { object: object.clone(), extents, grows_to, is_longer, undo_unwritten, new_bytes }
+        ShardWrites { object: object.clone(), extents, grows_to, is_longer, k: layout.k(), undo_unwritten, new_bytes }
     }
 }
 
@@ -281,6 +285,8 @@ impl PoolCode {
 mod tests {
     use super::*;
     use crate::coded::rewrite::zeros;
+    use ec::{Code, Technique};
+    use proptest::prelude::*;
     use types::PoolId;
 
     fn object() -> ObjectId {
@@ -395,6 +401,62 @@ mod tests {
         assert_eq!(written_of(16384, 4097, 16384), [more, byte, None, None, more, more]);
         let longer = Some((0, 8192, false));
         assert_eq!(written_of(0, 16384 + 4096, 0), [longer, whole, whole, whole, longer, longer]);
+    }
+
+    /// Returns what an update of these steps writes to each shard of an object that is so long.
+    fn written_by(mut steps: Vec<Step>, size: u64, code: &PoolCode) -> ShardWrites {
+        let attrs = [(OBJECT_INFO_ATTR.to_vec(), Bytes::from_static(b"old"))].into_iter().collect();
+        let before = ObjectStat { size_bytes: code.layout.shard_bytes(size), attrs, has_omap: false };
+        let mut rewrite = Rewrite::of(&object(), &steps, size, 0, code.layout);
+        for range in rewrite.wanted() {
+            rewrite.fill(range.start, zeros(range.end - range.start));
+        }
+        let change = take_data(&object(), &mut steps, Some(&before), size, &rewrite, OmapBefore::SAME, &code.layout);
+        let writes = code.shard_steps(&object(), &change, &mut steps);
+        assert_eq!(steps, [info()], "nothing else changes");
+        writes
+    }
+
+    fn code_of(k: usize, m: usize) -> PoolCode {
+        let layout = StripeLayout::new(k, 4096).expect("a layout");
+        PoolCode { layout, code: Code::new(Technique::JerasureVandermonde, k, m).expect("a code") }
+    }
+
+    #[test]
+    fn an_update_that_would_leave_parity_or_too_many_shards_as_they_were_skips_none() {
+        let writes = || written_by(vec![write(4096, b"abc"), info()], 99_999, &code_of(4, 2));
+        let skipped = |writes: &ShardWrites| writes.skipped(&[info()]).shards.iter().collect::<Vec<_>>();
+        assert_eq!(skipped(&writes()), [0, 2, 3]);
+        for unwritten in [1, 4, 5] {
+            let mut less = writes();
+            less.extents[0].shards[unwritten] = None;
+            assert!(skipped(&less).is_empty(), "{unwritten}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(500))]
+
+        #[test]
+        fn at_most_k_less_one_shards_are_skipped_and_parity_never(
+            (k, m) in (2usize..7, 1usize..4),
+            size in 1u64..200_000,
+            runs in proptest::collection::vec((0u64..200_000, 1u64..40_000), 1..4),
+        ) {
+            let run = |(at, len): (u64, u64)| (at % size, len.min(size - at % size));
+            let writes = runs.into_iter().map(run).map(|(offset, len)| {
+                Step::Write { object: object(), offset, data: zeros(len) }
+            });
+            let writes = written_by(writes.chain([info()]).collect(), size, &code_of(k, m));
+            let skipped = writes.skipped(&[info()]);
+            prop_assert!(skipped.shards.len() < k, "{:?}", skipped);
+            for shard in 0..k + m {
+                let is_written = writes.writes(Some(shard as u8)).next().is_some();
+                prop_assert!(is_written || shard < k, "parity {} is not written", shard);
+                // All that are not written are skipped: the object becomes no longer.
+                prop_assert_eq!(skipped.shards.contains(shard), !is_written, "{}", shard);
+            }
+        }
     }
 
     #[test]
