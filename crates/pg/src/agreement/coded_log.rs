@@ -137,7 +137,7 @@ impl Agreement<'_> {
     }
 
     /// Returns the group's information as of about `end`: that of the holder that got furthest and not beyond. What
-    /// skipped shards have not been told yet, by `entries`, changes no count but that of writes.
+    /// skipped shards have not been told yet, by `entries`, changes no count but those of writes, which lack it then.
     pub(super) fn info_at(&self, end: EVersion, holders: &LogHolders, entries: &[LogEntry]) -> PgInfo {
         let best = holders.all.iter().filter(|holder| holder.head <= end).max_by_key(|holder| holder.head);
         let told = best.and_then(|holder| self.state.told.get(&holder.osd)?.info.as_ref());

@@ -499,3 +499,33 @@ fn all_learn_in_the_next_interval_for_what_clients_were_answered() {
     cluster.heal(2);
     assert_eq!(cluster.content(A), new());
 }
+
+#[test]
+fn an_update_by_which_an_object_grows_within_its_last_stripe_skips_nothing() {
+    let (mut cluster, session) = written(15);
+    let grow = |cluster: &mut Cluster, tid| {
+        let bytes = pg(cluster, A).core.info.stats.bytes;
+        cluster.ask(A, session, tid, cluster.map.epoch, 0, Op::append(Bytes::from_static(b"more")));
+        cluster.settle_now();
+        assert_eq!(pg(cluster, A).core.info.stats.bytes, bytes + 4);
+    };
+    // It begins a stripe, and goes on with it.
+    grow(&mut cluster, 1);
+    cluster.pass(Duration::from_secs(2));
+    let before = head(&mut cluster, C);
+    cluster.cut.extend([(A, C), (A, D)]);
+    grow(&mut cluster, 2);
+    assert_eq!(cluster.answers_to(2), [], "all are waited for");
+    let entry = pg(&mut cluster, B).core.log.entries().last().expect("it has the update").clone();
+    assert_eq!((entry.version.version, entry.skipped), (before + 1, Skipped::default()));
+    // The log is cut, and the counts go back with it.
+    let bytes = pg(&mut cluster, C).core.info.stats.bytes;
+    cluster.lose(A, C);
+    cluster.lose(A, D);
+    cluster.down(&[A]);
+    cluster.cut.clear();
+    cluster.heal(2);
+    assert!(cluster.is_active(B));
+    assert_eq!(pg(&mut cluster, B).core.info.stats.bytes, bytes);
+    assert_eq!(cluster.content(B), old() + "more");
+}

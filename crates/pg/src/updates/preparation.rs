@@ -93,7 +93,10 @@ impl PreparedUpdate {
         let (own, own_steps, shards) = match writes {
             None => (own, steps.clone(), None),
             Some(writes) => {
-                let skipped = match entries.is_empty() && cx.may_skip_shards {
+                // Where the log is cut the group takes the counts of a member that was told less. These are right if no
+                // update between has changed any.
+                let keeps_counts = effects.bytes_delta == 0 && effects.objects_delta == 0;
+                let skipped = match entries.is_empty() && keeps_counts && cx.may_skip_shards {
                     true => writes.skipped(&steps),
                     false => Skipped::default(),
                 };
