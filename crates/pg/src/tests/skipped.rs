@@ -1,6 +1,6 @@
 //! Updates that skip shards of an erasure-coded group: who is waited for, and what becomes of them with their primary.
 
-use super::cluster::{Cluster, POOL};
+use super::cluster::{Cluster, PG, POOL};
 use crate::coded::forward::FORWARD_ENTRIES;
 use crate::coded::skipped::Skipped;
 use crate::group::pg::Pg;
@@ -12,10 +12,10 @@ use osdmap::{OsdXInfo, PgPool, PoolFlags};
 use std::time::Duration;
 use store::SimDevice;
 use types::{Epoch, OsdId};
-use wire::Message;
 use wire::messages::Op;
 use wire::msgr::SessionId;
-use wire::nacre::mon::osd_features;
+use wire::nacre::mon::{PgScrub, osd_features};
+use wire::{Message, Target};
 
 const A: OsdId = OsdId(0);
 const B: OsdId = OsdId(1);
@@ -51,7 +51,11 @@ fn written(seed: u64) -> (Cluster, SessionId) {
 }
 
 fn written_with(seed: u64, limits: Limits) -> (Cluster, SessionId) {
-    let mut cluster = Cluster::coded_large(seed, limits);
+    written_to(Cluster::coded_large(seed, limits))
+}
+
+/// Makes the object in a cluster whose erasure-coded pool has it on A first.
+fn written_to(mut cluster: Cluster) -> (Cluster, SessionId) {
     let mut pool = cluster.map.pools[&POOL].clone();
     pool.flags.insert(PoolFlags::EC_OVERWRITES);
     cluster.change(|next| drop(next.new_pools.insert(POOL, pool)));
@@ -528,4 +532,80 @@ fn an_update_by_which_an_object_grows_within_its_last_stripe_skips_nothing() {
     assert!(cluster.is_active(B));
     assert_eq!(pg(&mut cluster, B).core.info.stats.bytes, bytes);
     assert_eq!(cluster.content(B), old() + "more");
+}
+
+/// Of two data shards one is down, and the primary's is skipped: the OSD with the parity shard alone has the update.
+#[test]
+fn an_update_that_one_member_alone_has_outlives_a_power_failure_of_all() {
+    let (mut cluster, session) = written_to(Cluster::coded(16));
+    cluster.down(&[B]);
+    assert!(cluster.is_active(A));
+    overwrite(&mut cluster, session);
+    assert_eq!(cluster.answers_to(1), [(session, 0, String::new())]);
+    let end = head(&mut cluster, C);
+    let entry = pg(&mut cluster, C).core.log.entries().last().expect("it has the update").clone();
+    assert_eq!(entry.skipped.shards.iter().collect::<Vec<_>>(), [0]);
+    [C, A].iter().for_each(|osd| restarts(&mut cluster, *osd));
+    cluster.update_all();
+    cluster.heal(4);
+    assert!(cluster.is_active(A));
+    assert_eq!([A, C].map(|osd| head(&mut cluster, osd)), [end; 2]);
+    assert_eq!(cluster.content(A), new());
+    // The shard that was away is computed of these two.
+    cluster.up(B);
+    cluster.heal(4);
+    assert_eq!(pg(&mut cluster, A).members.missing_count(), 0);
+    cluster.down(&[C]);
+    cluster.heal(2);
+    assert_eq!(cluster.content(A), new());
+}
+
+#[test]
+fn who_starts_again_before_what_skips_it_is_flushed_lacks_nothing() {
+    for osds in [&[C][..], &[C, D], &[A, C, D]] {
+        let (mut cluster, session) = written(17);
+        overwrite(&mut cluster, session);
+        assert_eq!(cluster.answers_to(1), [(session, 0, String::new())]);
+        let end = head(&mut cluster, A);
+        cluster.later(Duration::from_millis(20));
+        cluster.turn(A);
+        cluster.settle_now();
+        assert_eq!([C, D].map(|osd| head(&mut cluster, osd)), [end; 2], "they were told");
+        let committed = pg(&mut cluster, A).replication.durability().committed();
+        assert_eq!(committed.version, end - 1, "nothing is durable there");
+        osds.iter().for_each(|osd| restarts(&mut cluster, *osd));
+        cluster.update_all();
+        cluster.heal(4);
+        assert!(cluster.is_active(A), "{osds:?}");
+        assert_eq!(cluster.content(A), new(), "{osds:?}");
+        assert_eq!([A, B, C, D, E, F].map(|osd| head(&mut cluster, osd)), [end; 6], "{osds:?}");
+        for osd in [A, B, C, D, E, F] {
+            assert!(pg(&mut cluster, osd).core.missing.is_empty(), "{osd} of {osds:?}");
+        }
+    }
+}
+
+#[test]
+fn a_deep_scrub_right_after_an_update_takes_no_skipped_shard_for_stale() {
+    let (mut cluster, session) = written(18);
+    for is_silent in [false, true] {
+        let tid = 1 + u64::from(is_silent);
+        overwrite_as(&mut cluster, session, tid);
+        assert_eq!(cluster.answers_to(tid), [(session, 0, String::new())]);
+        let before = pg(&mut cluster, A).scrub.mark().deep_at;
+        if is_silent {
+            cluster.cut.insert((A, C));
+        }
+        let order = PgScrub { pgs: vec![PG], deep: true, repair: false }.seal(0, Target::default());
+        cluster.shard(A).monitor_message(&order).expect("well-formed");
+        cluster.turn(A);
+        cluster.settle_now();
+        (0..5).for_each(|_| cluster.pass(Duration::from_millis(100)));
+        cluster.cut.clear();
+        (0..50).for_each(|_| cluster.pass(Duration::from_millis(100)));
+        let mark = pg(&mut cluster, A).scrub.mark();
+        assert!(mark.deep_at > before, "it has ended");
+        assert_eq!((mark.shallow_errors, mark.deep_errors, mark.repaired), (0, 0, 0));
+        assert_eq!(cluster.cluster_log.iter().filter(|(_, line)| line.contains("error")).count(), 0);
+    }
 }

@@ -1,7 +1,7 @@
 //! The rules of commits: order, one flush per turn, at most two turns, no acknowledgement of anything that is not
 //! durable.
 
-use super::harness::{Bench, PG, txn, write};
+use super::harness::{Bench, PG, object, txn, write};
 use crate::{
     CommitTimes, Device, FailedRequest, IoRequest, Step, StopReason, StoreConfig, StoreEvent, SubmitError, Ticket,
     Transaction,
@@ -91,6 +91,43 @@ fn what_nobody_waits_for_goes_with_the_next_transaction_or_after_a_while() {
     bench.store.end_turn();
     assert!(is_sent(&mut bench));
     assert_eq!(committed(&mut bench), Some(last));
+}
+
+#[test]
+fn what_nobody_waits_for_gets_through_a_full_log_and_beside_a_checkpoint() {
+    let mut bench = Bench::new(5);
+    let (mut now, mut checkpoints) = (Duration::ZERO, 0);
+    for round in 0..90u64 {
+        // Every third time while a checkpoint is under way whose requests wait.
+        if round % 3 == 0 {
+            bench.store.checkpoint();
+            bench.store.end_turn();
+            assert!(bench.store.checkpoint_is_pending());
+        }
+        let value = Bytes::from(vec![round as u8; 100]);
+        // Some that have data, or as many as are more than the log has room for.
+        let steps = |n: u64| match round % 2 {
+            0 => write(n % 40, round % 5 * 4096, vec![round as u8; 4000]),
+            _ => Step::SetAttr { object: object(n % 40), name: b"_name".to_vec(), value: value.clone() },
+        };
+        let count = if round % 2 == 0 { 40 } else { 500 };
+        let last = (0..count).map(|n| bench.store.submit_owed_patiently(txn(vec![steps(n)])).unwrap()).last();
+        bench.store.end_turn();
+        now += Duration::from_millis(20);
+        bench.store.set_time(now);
+        for turns in 0.. {
+            assert!(turns < 1000, "round {round}: it ends");
+            bench.store.end_turn();
+            checkpoints += u64::from(bench.store.checkpoint_is_running());
+            let is_idle = requests(&mut bench).is_empty() && bench.device.queued() == 0;
+            if is_idle {
+                break;
+            }
+            (0..bench.device.queued()).for_each(|_| complete(&mut bench, 0));
+        }
+        assert_eq!((committed(&mut bench), bench.store.patient_until()), (last, None), "round {round}");
+    }
+    assert!(checkpoints > 30);
 }
 
 #[test]
